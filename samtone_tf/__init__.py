@@ -1,0 +1,49 @@
+"""samtone-tf: train, export, index and judge dual-encoder retrievers with SamToNe.
+
+Names are imported when they are first used, so `import samtone_tf` and
+`samtone --help` do not wait for TensorFlow.
+"""
+
+import importlib
+
+from samtone_tf.version import __version__
+
+_MODULES = {
+    "DataConfig": "config",
+    "EncoderConfig": "config",
+    "LossConfig": "config",
+    "ModelConfig": "config",
+    "RunConfig": "config",
+    "TrainConfig": "config",
+    "RetrievalData": "data.records",
+    "load_data": "data.sources",
+    "Tokenizer": "data.tokenizer",
+    "PairBatches": "data.pipeline",
+    "T5Encoder": "towers.encoder",
+    "MaskedMeanPooling": "towers.pooling",
+    "Tower": "towers.tower",
+    "InBatchSoftmax": "losses.contrastive",
+    "SamToNe": "losses.contrastive",
+    "DualEncoder": "dual_encoder",
+    "load_model": "training.run_folder",
+    "train": "training.train",
+    "export": "export.encoder",
+    "SavedEncoder": "export.saved_encoder",
+    "ExactIndex": "index.exact",
+    "ScannIndex": "index.scann",
+    "build_index": "index.folder",
+    "load_index": "index.folder",
+    "evaluate": "evaluation.evaluate",
+}
+
+__all__ = ["__version__", *sorted(_MODULES)]
+
+
+def __getattr__(name: str):
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
+
+
+def __dir__():
+    return __all__

@@ -1,0 +1,377 @@
+"""What a run is made of, as frozen dataclasses: typed, printable, and checked when they are made.
+
+Only numbers, strings and lists live here, so that a configuration can be a YAML
+file, command-line flags, or the `config.yaml` of a run folder. This file imports
+nothing of the package and no Keras.
+"""
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any, Literal
+
+_ENCODER_DIMS = ("num_layers", "hidden_dim", "num_heads", "head_dim", "feedforward_dim")
+# Raffel et al. 2020 and the t5.1.1 release notes; `mini` is ours, made to train on a laptop's CPU.
+SIZES: dict[str, dict[str, int]] = {
+    name: dict(zip(_ENCODER_DIMS, dims, strict=True))
+    for name, dims in {
+        "mini": (2, 256, 4, 64, 512),
+        "t5.1.1-small": (8, 512, 6, 64, 1024),
+        "t5.1.1-base": (12, 768, 12, 64, 2048),
+        "t5.1.1-large": (24, 1024, 16, 64, 2816),
+        "t5.1.1-xl": (24, 2048, 32, 64, 5120),
+        "t5.1.1-xxl": (24, 4096, 64, 64, 10240),
+    }.items()
+}
+"""Encoder sizes by name."""
+
+T5_VOCABULARY_SIZE = 32128
+"""Rows of the published tables: 32,000 pieces and 100 extra ids, up to a multiple of 128."""
+
+ARCHITECTURES: dict[str, tuple[str, ...]] = {
+    "sde": ("token_embedding", "encoder", "projection"),
+    "ade_spl": ("projection",),
+    "ade": (),
+}
+"""Architecture → the parts that the two towers share (Dong et al. 2022)."""
+
+PARTS = ARCHITECTURES["sde"]
+"""What two towers can share; `"encoder"` is all of T5 above its token table."""
+
+MASKS = ("id", "text", "positives")
+
+
+def check_at_least(name: str, value: float, smallest: float) -> None:
+    """Raises ValueError when `value` is below `smallest`."""
+    if value < smallest:
+        raise ValueError(f"`{name}` must be at least {smallest}. Received: {name}={value}.")
+
+
+def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
+    """Raises ValueError when `value` is none of `choices`."""
+    if value not in choices:
+        raise ValueError(
+            f"`{name}` must be one of {', '.join(choices)}. Received: {name}={value!r}."
+        )
+
+
+def shared_parts(architecture: str | list[str] | tuple[str, ...]) -> tuple[str, ...]:
+    """The parts that two towers share, in the order of `PARTS`.
+
+    Args:
+        architecture: `"sde"`, `"ade_spl"`, `"ade"`, or the parts themselves.
+
+    Raises:
+        ValueError: unknown name or part.
+    """
+    if isinstance(architecture, str):
+        if architecture not in ARCHITECTURES:
+            raise ValueError(
+                f"`architecture` must be one of {', '.join(ARCHITECTURES)}, or a list of shared "
+                f"parts out of {', '.join(PARTS)}. Received: architecture={architecture!r}."
+            )
+        return ARCHITECTURES[architecture]
+    unknown = [part for part in architecture if part not in PARTS]
+    if unknown:
+        raise ValueError(
+            f"`architecture` may list the shared parts {', '.join(PARTS)}. "
+            f"Received: {', '.join(map(repr, unknown))}."
+        )
+    return tuple(part for part in PARTS if part in architecture)
+
+
+def mask_rules(masks: str | list[str] | tuple[str, ...]) -> tuple[str, ...]:
+    """The false-negative rules as a tuple; a string is split at commas, `"none"` and `""` are none.
+
+    Raises:
+        ValueError: a rule that is none of `id`, `text`, `positives`.
+    """
+    if isinstance(masks, str):
+        masks = [name.strip() for name in masks.split(",") if name.strip()]
+    masks = [name for name in masks if name != "none"]
+    for name in masks:
+        if name not in MASKS:
+            raise ValueError(
+                f"`masks` may hold {', '.join(MASKS)} or be none. Received: {name!r} in {masks}."
+            )
+    return tuple(name for name in MASKS if name in masks)
+
+
+def check_temperature(temperature: float) -> None:
+    """Raises when a temperature cannot be one, and warns when it looks like its inverse."""
+    if isinstance(temperature, bool) or not isinstance(temperature, int | float):
+        raise TypeError(f"`temperature` must be a number. Received: temperature={temperature!r}.")
+    if not temperature > 0 or temperature == float("inf"):
+        raise ValueError(
+            "`temperature` must be greater than 0 and finite. "
+            f"Received: temperature={temperature}. Published T5 dual encoders use 0.01."
+        )
+    if temperature > 1:
+        warnings.warn(
+            f"`temperature` is {temperature}: cosines are DIVIDED by it, so above 1 the loss can "
+            f"hardly tell documents apart. If {temperature} is a scale, pass "
+            f"temperature={1 / temperature:g} instead.",
+            stacklevel=3,
+        )
+
+
+@dataclass(frozen=True)
+class EncoderConfig:
+    """The numbers of a T5 encoder.
+
+    Args:
+        num_layers: blocks.
+        hidden_dim: H, width of the hidden states.
+        num_heads: attention heads.
+        head_dim: width of one head (T5's d_kv).
+        feedforward_dim: width inside the feed-forward network (T5's d_ff).
+        vocabulary_size: rows of the token table; at least the tokenizer's size.
+        gated: gated feed-forward network, as in T5 v1.1 and Flan.
+        activation: `"gelu"` (tanh approximation) or `"relu"`.
+        num_buckets: relative position buckets.
+        max_distance: tokens, beyond which all distances are one.
+        dropout: rate, 0 to 1.
+    """
+
+    num_layers: int
+    hidden_dim: int
+    num_heads: int
+    head_dim: int
+    feedforward_dim: int
+    vocabulary_size: int = T5_VOCABULARY_SIZE
+    gated: bool = True
+    activation: str = "gelu"
+    num_buckets: int = 32
+    max_distance: int = 128
+    dropout: float = 0.0
+
+    def __post_init__(self):
+        for name in ("num_layers", "hidden_dim", "num_heads", "head_dim", "feedforward_dim"):
+            check_at_least(name, getattr(self, name), 1)
+        check_at_least("vocabulary_size", self.vocabulary_size, 3)
+        check_choice("activation", self.activation, ("gelu", "relu"))
+        if self.num_buckets < 4 or self.num_buckets % 4:
+            raise ValueError(
+                "`num_buckets` must be a multiple of 4 (two directions, half of each exact). "
+                f"Received: num_buckets={self.num_buckets}."
+            )
+        check_at_least("max_distance", self.max_distance, self.num_buckets // 4 + 1)
+        if not 0 <= self.dropout < 1:
+            raise ValueError(f"`dropout` must be in [0, 1). Received: dropout={self.dropout}.")
+
+    @classmethod
+    def make(
+        cls, config: "str | EncoderConfig | Mapping[str, Any]", **overrides
+    ) -> "EncoderConfig":
+        """An `EncoderConfig` from a size's name, a dict of fields, or another one.
+
+        Args:
+            config: what to start from.
+            overrides: fields to set; None leaves a field as it is.
+
+        Raises:
+            ValueError: unknown size or field.
+        """
+        overrides = {name: value for name, value in overrides.items() if value is not None}
+        if isinstance(config, EncoderConfig):
+            return replace(config, **overrides)
+        if isinstance(config, str):
+            if config not in SIZES:
+                raise ValueError(
+                    f"`size` must be one of {', '.join(SIZES)}, or a dict of numbers. "
+                    f"Received: size={config!r}."
+                )
+            return cls(**{**SIZES[config], **overrides})
+        known = {item.name for item in fields(cls)}
+        unknown = sorted(set(config) - known)
+        if unknown:
+            raise ValueError(f"Unknown encoder fields: {unknown}. Known: {sorted(known)}.")
+        return cls(**{**config, **overrides})
+
+    def to_dict(self) -> dict[str, Any]:
+        """All fields as plain numbers and strings."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class DataConfig:
+    """Where the pairs come from and how they are cut into tokens.
+
+    Args:
+        source: beir:FOLDER, pairs:FILE (jsonl, tsv, csv) or docstrings.
+        split: whose judgements are the training pairs.
+        query_length: tokens of a query, the end token included.
+        document_length: tokens of a document, the end token included.
+        num_negatives: hard negatives per query, taken from the source.
+        max_positives: known positives per query that the masks can use.
+        vocabulary: SentencePiece model file (.spm, .model); none trains one on the texts.
+        vocabulary_size: pieces of the vocabulary that is trained; a small corpus gets fewer.
+    """
+
+    source: str = "docstrings"
+    split: str = "train"
+    query_length: int = 64
+    document_length: int = 256
+    num_negatives: int = 0
+    max_positives: int = 16
+    vocabulary: str | None = None
+    vocabulary_size: int = 8000
+
+    def __post_init__(self):
+        check_at_least("data.query_length", self.query_length, 2)
+        check_at_least("data.document_length", self.document_length, 2)
+        check_at_least("data.num_negatives", self.num_negatives, 0)
+        check_at_least("data.max_positives", self.max_positives, 1)
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """The two towers.
+
+    Args:
+        size: mini, t5.1.1-small, t5.1.1-base, t5.1.1-large, t5.1.1-xl or t5.1.1-xxl.
+        architecture: sde (towers share all), ade_spl (share the projection), ade (share
+            nothing), or a list out of token_embedding, encoder, projection.
+        embedding_dim: width of the vectors; 768 for T5 sizes and 256 for mini unless set.
+        num_layers: blocks, if not the size's.
+        hidden_dim: width of the hidden states, if not the size's.
+        num_heads: attention heads, if not the size's.
+        head_dim: width of one head, if not the size's.
+        feedforward_dim: width inside the feed-forward network, if not the size's.
+        dropout: rate, 0 to 1.
+        dtype: float32 or mixed_bfloat16.
+    """
+
+    size: str = "mini"
+    architecture: str | list[str] = "sde"
+    embedding_dim: int | None = None
+    num_layers: int | None = None
+    hidden_dim: int | None = None
+    num_heads: int | None = None
+    head_dim: int | None = None
+    feedforward_dim: int | None = None
+    dropout: float = 0.1
+    dtype: Literal["float32", "mixed_bfloat16"] = "float32"
+
+    def __post_init__(self):
+        shared_parts(self.architecture)
+        self.encoder(vocabulary_size=T5_VOCABULARY_SIZE)
+        if self.embedding_dim is not None:
+            check_at_least("model.embedding_dim", self.embedding_dim, 1)
+
+    def encoder(self, vocabulary_size: int) -> EncoderConfig:
+        """The encoder's numbers, for a tokenizer of `vocabulary_size` pieces.
+
+        T5 sizes keep the published table of 32,128 rows, so that published weights fit.
+        """
+        if self.size != "mini":
+            vocabulary_size = max(vocabulary_size, T5_VOCABULARY_SIZE)
+        return EncoderConfig.make(
+            self.size,
+            vocabulary_size=vocabulary_size,
+            num_layers=self.num_layers,
+            hidden_dim=self.hidden_dim,
+            num_heads=self.num_heads,
+            head_dim=self.head_dim,
+            feedforward_dim=self.feedforward_dim,
+            dropout=self.dropout,
+        )
+
+    @property
+    def vector_dim(self) -> int:
+        """D: `embedding_dim`, or the size's default."""
+        return self.embedding_dim or (256 if self.size == "mini" else 768)
+
+
+@dataclass(frozen=True)
+class LossConfig:
+    """The contrastive loss.
+
+    Args:
+        name: samtone or in_batch_softmax.
+        same_tower: query, document or both: whose same-tower negatives SamToNe adds.
+        temperature: divides the cosine; 0.05 suits training from scratch, 0.01 pretrained weights.
+        bidirectional: adds the document-to-query loss.
+        directions: sum or mean of the two directions.
+        masks: false-negative rules, out of id, text, positives; none switches all off.
+        negatives_scope: global (hard negatives are columns of every query) or own.
+    """
+
+    name: Literal["samtone", "in_batch_softmax"] = "samtone"
+    same_tower: Literal["query", "document", "both"] = "query"
+    temperature: float = 0.05
+    bidirectional: bool = True
+    directions: Literal["sum", "mean"] = "sum"
+    masks: str | list[str] = field(default_factory=lambda: list(MASKS))
+    negatives_scope: Literal["global", "own"] = "global"
+
+    def __post_init__(self):
+        check_temperature(self.temperature)
+        object.__setattr__(self, "masks", list(mask_rules(self.masks)))
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """Optimizer and length of the run.
+
+    Args:
+        steps: updates of the weights.
+        batch_size: pairs of one global batch, over all replicas.
+        optimizer: adam or adafactor.
+        learning_rate: rate after warm-up; decays linearly to 0 at the last step.
+        warmup_steps: steps over which the rate grows from 0.
+        seed: of the weights, the order of the pairs, and dropout.
+        report_every: steps between lines of metrics.jsonl.
+        save_every: steps between saved checkpoints.
+        deterministic: the same run gives the same weights to the bit; costs about 1 %.
+        jit_compile: compile the step with XLA.
+    """
+
+    steps: int = 1000
+    batch_size: int = 256
+    optimizer: Literal["adam", "adafactor"] = "adam"
+    learning_rate: float = 1e-3
+    warmup_steps: int = 0
+    seed: int = 0
+    report_every: int = 50
+    save_every: int = 1000
+    deterministic: bool = True
+    jit_compile: bool = False
+
+    def __post_init__(self):
+        for name in ("steps", "report_every", "save_every"):
+            check_at_least(f"train.{name}", getattr(self, name), 1)
+        check_at_least("train.batch_size", self.batch_size, 2)
+        check_at_least("train.seed", self.seed, 0)
+        check_at_least("train.warmup_steps", self.warmup_steps, 0)
+        if not self.learning_rate > 0:
+            raise ValueError(
+                "`train.learning_rate` must be greater than 0. "
+                f"Received: train.learning_rate={self.learning_rate}."
+            )
+        if self.warmup_steps >= self.steps:
+            raise ValueError(
+                "`train.warmup_steps` must be below `train.steps`. "
+                f"Received: warmup_steps={self.warmup_steps}, steps={self.steps}."
+            )
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """Everything `train` needs besides the folder it writes.
+
+    Args:
+        data: where the pairs come from.
+        model: the two towers.
+        loss: what is minimised.
+        train: optimizer and length of the run.
+    """
+
+    data: DataConfig = field(default_factory=DataConfig)
+    model: ModelConfig = field(default_factory=ModelConfig)
+    loss: LossConfig = field(default_factory=LossConfig)
+    train: TrainConfig = field(default_factory=TrainConfig)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Nested plain dict, as `config.yaml` holds it."""
+        return asdict(self)

@@ -1,0 +1,1 @@
+"""Readers of retrieval data, the tokenizer, and the batches that training reads."""

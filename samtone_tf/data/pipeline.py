@@ -1,0 +1,235 @@
+"""Pairs → batches of token ids with static shapes, in an order that is a function of (seed, step).
+
+There is no shuffle buffer and no state: `batch(step)` can be asked in any order, so a run
+that stops after step k goes on with the very batches it would have had.
+"""
+
+from collections.abc import Collection
+from functools import lru_cache
+
+import numpy as np
+import tensorflow as tf
+
+from samtone_tf.data.records import RetrievalData
+from samtone_tf.data.token_cache import TokenCache
+from samtone_tf.data.tokenizer import Tokenizer
+from samtone_tf.data.training_pairs import ABSENT, MASKS, make_training_pairs
+
+_NEGATIVES_STREAM = 1  # keeps the draws of negatives apart from those of the order
+
+
+class PairBatches:
+    """Training batches of a data set; texts are tokenised once, when this is made.
+
+    Every epoch is a new permutation of all pairs; what does not fill a last batch is
+    left out of that epoch, so every batch has the same number of in-batch negatives.
+    The same query or document twice in a batch is not avoided: the loss masks it,
+    by the fingerprints that each batch carries.
+
+    Shapes of one batch, all fixed (B pairs, N negatives, P positives, L tokens):
+
+        query        token_ids int32 (B, Lq), padding_mask bool (B, Lq)
+        document     token_ids int32 (B, Ld), padding_mask bool (B, Ld)
+        negatives    token_ids int32 (B, N, Ld), padding_mask bool (B, N, Ld); if N > 0
+        query_id, document_id int64 (B,), negative_id int64 (B, N), positive_ids int64 (B, P)
+
+    Args:
+        data: the data set; the pairs of its split.
+        tokenizer: makes the token ids.
+        batch_size: pairs per global batch, over all replicas.
+        query_length: tokens per query, end token included; longer ones are cut.
+        document_length: the same for documents and negatives.
+        num_negatives: hard negatives per query, drawn anew in each batch when there are
+            more. Where there are fewer, the slot is all padding and its id -1.
+        seed: int >= 0; decides the order and the draws.
+        masks: what counts as the same or as known: any of `id`, `text`, `positives`
+            (see `make_training_pairs`).
+        max_positives: the most known positives a pair lists.
+
+    Attributes:
+        num_pairs: pairs to train on.
+        steps_per_epoch: full batches in them.
+        statistics: counts of what was cut or is absent.
+        notes: one line per oddity found.
+    """
+
+    def __init__(
+        self,
+        data: RetrievalData,
+        tokenizer: Tokenizer,
+        *,
+        batch_size: int,
+        query_length: int = 64,
+        document_length: int = 256,
+        num_negatives: int = 0,
+        seed: int = 0,
+        masks: Collection[str] = MASKS,
+        max_positives: int = 16,
+    ):
+        self._table = table = make_training_pairs(data, masks, max_positives)
+        self.num_pairs = len(table.pairs)
+        _check_arguments(batch_size, self.num_pairs, num_negatives, seed)
+        self.batch_size = batch_size
+        self.num_negatives = num_negatives
+        self.seed = seed
+        self.steps_per_epoch = self.num_pairs // batch_size
+
+        query_texts = {pair.query_id: data.queries[pair.query_id] for pair in table.pairs}
+        document_ids = dict.fromkeys(pair.document_id for pair in table.pairs)
+        if num_negatives:
+            document_ids.update(dict.fromkeys(i for ids in table.negatives.values() for i in ids))
+        document_texts = {i: data.documents[i] for i in document_ids}
+        self._queries = TokenCache.build(query_texts, tokenizer, query_length)
+        self._documents = TokenCache.build(document_texts, tokenizer, document_length)
+        self._query_rows = _rows(self._queries, (pair.query_id for pair in table.pairs))
+        self._document_rows = _rows(self._documents, (pair.document_id for pair in table.pairs))
+        self._fingerprint_of_row = np.array(
+            [*(table.fingerprint_of[i] for i in document_ids), ABSENT], dtype=np.int64
+        )  # the last one is what row -1 finds
+        if num_negatives:
+            self._negative_rows = self._make_negative_rows()
+        self._permutation = lru_cache(maxsize=2)(self._make_permutation)
+        self.statistics = self._statistics()
+        self.notes = (*table.notes, *self._count_notes())
+
+    def batch(self, step: int) -> dict:
+        """Return batch number `step`, counted from 0 over all epochs, as NumPy arrays."""
+        if step < 0:
+            raise ValueError(
+                f"`step` must be at least 0. Received: step={step}. Steps count from 0."
+            )
+        epoch, place = divmod(step, self.steps_per_epoch)
+        chosen = self._permutation(epoch)[place * self.batch_size :][: self.batch_size]
+        batch = {
+            "query": self._queries.padded(self._query_rows[chosen]),
+            "document": self._documents.padded(self._document_rows[chosen]),
+            "query_id": self._table.query_fingerprints[chosen],
+            "document_id": self._table.document_fingerprints[chosen],
+            "positive_ids": self._table.positive_fingerprints[chosen],
+        }
+        if self.num_negatives:
+            rows = self._draw_negatives(step, chosen)  # (B, N)
+            batch["negatives"] = self._documents.padded(rows)
+            batch["negative_id"] = self._fingerprint_of_row[rows]
+        return batch
+
+    @property
+    def element_spec(self) -> dict:
+        """Shapes and types of a batch, as `tf.TensorSpec`s."""
+        return tf.nest.map_structure(
+            lambda array: tf.TensorSpec(array.shape, array.dtype), self.batch(0)
+        )
+
+    def dataset(self, first_step: int = 0, num_steps: int | None = None) -> tf.data.Dataset:
+        """Return batches `first_step`, `first_step + 1`, … as a dataset.
+
+        Args:
+            first_step: where to begin; a resumed run passes the steps it has done.
+            num_steps: how many batches; without it the dataset never ends.
+        """
+        if first_step < 0 or (num_steps is not None and num_steps < 0):
+            raise ValueError(
+                "`first_step` and `num_steps` must be at least 0. "
+                f"Received: first_step={first_step}, num_steps={num_steps}. Count from 0."
+            )
+        spec = self.element_spec
+        flat_spec = tf.nest.flatten(spec)
+
+        def load(step: tf.Tensor) -> dict:
+            arrays = tf.numpy_function(
+                lambda number: tf.nest.flatten(self.batch(int(number))),
+                [step],
+                [part.dtype for part in flat_spec],
+            )
+            for array, part in zip(arrays, flat_spec, strict=True):
+                array.set_shape(part.shape)
+            return tf.nest.pack_sequence_as(spec, arrays)
+
+        steps = tf.data.Dataset.counter(first_step)
+        if num_steps is not None:
+            steps = steps.take(num_steps)
+        options = tf.data.Options()
+        options.deterministic = True
+        # There are no files to shard by. DATA gives every worker the same global batches
+        # and has each keep its own rows of them.
+        options.experimental_distribute.auto_shard_policy = (
+            tf.data.experimental.AutoShardPolicy.DATA
+        )
+        return steps.map(load).prefetch(tf.data.AUTOTUNE).with_options(options)
+
+    def _make_permutation(self, epoch: int) -> np.ndarray:
+        return np.random.default_rng((self.seed, epoch)).permutation(self.num_pairs)
+
+    def _make_negative_rows(self) -> np.ndarray:
+        """Rows of every pair's hard negatives, -1 where it has fewer: (pairs, at least N)."""
+        given = [self._table.negatives.get(pair.query_id, ()) for pair in self._table.pairs]
+        width = max(self.num_negatives, *map(len, given))
+        rows = np.full((len(given), width), -1, dtype=np.int32)
+        for place, ids in enumerate(given):
+            rows[place, : len(ids)] = [self._documents.row(document_id) for document_id in ids]
+        return rows
+
+    def _draw_negatives(self, step: int, chosen: np.ndarray) -> np.ndarray:
+        rows = self._negative_rows[chosen]
+        keys = np.random.default_rng((self.seed, _NEGATIVES_STREAM, step)).random(rows.shape)
+        keys[rows < 0] = 2.0  # above every draw: absent ones come last
+        drawn = np.argsort(keys, axis=1)[:, : self.num_negatives]
+        return np.take_along_axis(rows, drawn, axis=1)  # (B, N)
+
+    def _statistics(self) -> dict[str, float]:
+        unique = len(np.unique(self._table.document_fingerprints))
+        statistics = {
+            "pairs": self.num_pairs,
+            "steps_per_epoch": self.steps_per_epoch,
+            "queries": len(self._queries),
+            "documents": len(self._documents),
+            "truncated_queries": self._queries.truncated,
+            "truncated_documents": self._documents.truncated,
+            "positives_overflow": self._table.positives_overflow,
+            "unique_document_share": unique / self.num_pairs,
+        }
+        if self.num_negatives:
+            present = np.sum(self._negative_rows >= 0, axis=1)
+            absent = np.maximum(self.num_negatives - present, 0)
+            statistics["absent_negatives"] = int(absent.sum())
+        return statistics
+
+    def _count_notes(self) -> list[str]:
+        counts = self.statistics
+        notes = []
+        if counts["positives_overflow"]:
+            notes.append(
+                f"{counts['positives_overflow']} pairs have more known positives than "
+                "`max_positives`; the rest are not masked"
+            )
+        if counts.get("absent_negatives"):
+            notes.append(
+                f"{counts['absent_negatives']} of {self.num_pairs * self.num_negatives} slots for "
+                "hard negatives are empty; the loss leaves them out"
+            )
+        return notes
+
+
+def _rows(cache: TokenCache, ids: Collection[str]) -> np.ndarray:
+    return np.array([cache.row(record_id) for record_id in ids], dtype=np.int64)
+
+
+def _check_arguments(batch_size: int, num_pairs: int, num_negatives: int, seed: int) -> None:
+    if batch_size < 2:
+        raise ValueError(
+            "`batch_size` must be at least 2: the other pairs of a batch are the negatives. "
+            f"Received: batch_size={batch_size}. The paper uses 512."
+        )
+    if batch_size > num_pairs:
+        raise ValueError(
+            f"`batch_size` must be at most the number of pairs, {num_pairs}. "
+            f"Received: batch_size={batch_size}. "
+            f"Lower it to {num_pairs} or less, or train on more data."
+        )
+    if num_negatives < 0:
+        raise ValueError(
+            "`num_negatives` must be at least 0. "
+            f"Received: num_negatives={num_negatives}. Use 0 for in-batch negatives only."
+        )
+    if seed < 0:
+        raise ValueError(f"`seed` must be at least 0. Received: seed={seed}. Use 0 or more.")

@@ -1,0 +1,235 @@
+"""`DualEncoder`: two T5 towers and the loss that compares them, as one Keras model.
+
+This is the backend-neutral part. Under TensorFlow, `fit` runs the step of
+`tensorflow_step` (global negatives under `tf.distribute`); elsewhere stock `fit`
+runs `compute_loss`, where the batch is logically global already.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+from keras import ops
+
+from samtone_tf.config import EncoderConfig, check_at_least, shared_parts
+from samtone_tf.losses.contrastive import InBatchSoftmax, PairVectors
+from samtone_tf.losses.masks import PairIds
+from samtone_tf.metrics import StepMetrics
+from samtone_tf.towers.tower import Tower
+from samtone_tf.types import Tensor
+
+Tokens = Mapping[str, Tensor]
+"""`token_ids` int32 `(B, L)` and `padding_mask` bool `(B, L)`, True on real tokens."""
+
+
+@keras.saving.register_keras_serializable("samtone_tf", "DualEncoder")
+class DualEncoder(keras.Model):
+    """Symmetric and asymmetric T5 dual encoders, which differ in what the towers share.
+
+    `"sde"` shares everything, `"ade_spl"` the projection, `"ade"` nothing; a list names
+    the shared parts out of `token_embedding`, `encoder`, `projection` (Dong et al. 2022).
+
+    Call: a batch dict with `query` and `document` (and optional `negatives`), each
+    `{"token_ids": int32 (B, L), "padding_mask": bool (B, L)}`, negatives `(B, N, L)`.
+    Returns a dict of float32 unit vectors: `query` `(B, D)`, `document` `(B, D)`,
+    `negatives` `(B, N, D)`.
+
+    Train with `compile(optimizer, loss=SamToNe(...))` and `fit(dataset)`, where the
+    dataset yields such batches with the ids that masks need (`data.pipeline`). Metrics
+    of `compile` are not supported: the step reports loss, accuracy and masked_fraction.
+
+    Args:
+        encoder: a size by name, an `EncoderConfig`, or a dict of its fields.
+        architecture: `"sde"`, `"ade"`, `"ade_spl"`, or a list of shared parts.
+        embedding_dim: D.
+        vocabulary_size: rows of the token table, if not the encoder's.
+        dropout: rate, if not the encoder's.
+        seed: of dropout; two runs with equal seeds draw equal masks.
+
+    Raises:
+        ValueError: unknown size, architecture or field; a float16 dtype policy.
+
+    Example:
+
+    >>> model = DualEncoder("mini", architecture="ade_spl", embedding_dim=64)
+    >>> model.query_tower.projection is model.document_tower.projection
+    True
+
+    Reference: Dong et al. 2022, https://arxiv.org/abs/2204.07120; Ni et al. 2022,
+    https://arxiv.org/abs/2112.07899.
+    """
+
+    def __init__(
+        self,
+        encoder: str | EncoderConfig | Mapping[str, Any] = "mini",
+        architecture: str | list[str] | tuple[str, ...] = "sde",
+        embedding_dim: int = 768,
+        vocabulary_size: int | None = None,
+        dropout: float | None = None,
+        seed: int = 0,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        if self.dtype_policy.compute_dtype == "float16":
+            raise ValueError(
+                "`dtype` must be float32 or mixed_bfloat16. "
+                f"Received: dtype={self.dtype_policy.name!r}. T5's activations exceed float16's "
+                "largest number, 65504, and become inf."
+            )
+        check_at_least("embedding_dim", embedding_dim, 1)
+        self.encoder_config = EncoderConfig.make(
+            encoder, vocabulary_size=vocabulary_size, dropout=dropout
+        )
+        self.architecture = architecture if isinstance(architecture, str) else list(architecture)
+        self.embedding_dim = embedding_dim
+        self.seed = seed
+        shared = shared_parts(architecture)
+        make = dict(config=self.encoder_config, embedding_dim=embedding_dim)
+        self.query_tower = Tower(**make, dtype=self.dtype_policy, name="query_tower")
+        if shared == shared_parts("sde"):
+            self.document_tower = self.query_tower
+        else:
+            parts = {name: self.query_tower.parts[name] for name in shared}
+            self.document_tower = Tower(
+                **make, shared=parts, dtype=self.dtype_policy, name="document_tower"
+            )
+        self.step_metrics = StepMetrics()
+        # All sizes are known, so the weights exist at once: nothing has to run
+        # on a batch before an optimizer is built or weights are loaded.
+        self.build()
+
+    def build(self, input_shape=None):
+        """Makes the weights; sizes come from the constructor."""
+        for tower in (self.query_tower, self.document_tower):
+            if not tower.built:
+                tower.build()
+        self.built = True
+
+    def call(self, batch: Mapping[str, Any], training: bool | None = None) -> dict[str, Tensor]:
+        return {
+            "query": self.encode_query(batch["query"], training=training),
+            **self.encode_documents_and_negatives(batch, training=training),
+        }
+
+    def encode_query(self, tokens: Tokens, training: bool | None = False) -> Tensor:
+        """Unit vectors of queries, float32 `(B, D)`."""
+        return self.query_tower(
+            tokens["token_ids"], padding_mask=tokens["padding_mask"], training=training
+        )
+
+    def encode_document(self, tokens: Tokens, training: bool | None = False) -> Tensor:
+        """Unit vectors of documents, float32 `(B, D)`."""
+        return self.document_tower(
+            tokens["token_ids"], padding_mask=tokens["padding_mask"], training=training
+        )
+
+    def encode_documents_and_negatives(
+        self, batch: Mapping[str, Any], training: bool | None = False
+    ) -> dict[str, Tensor]:
+        """`document` `(B, D)` and, if the batch has them, `negatives` `(B, N, D)`, in one pass."""
+        if "negatives" not in batch:
+            return {"document": self.encode_document(batch["document"], training=training)}
+        num = batch["negatives"]["token_ids"].shape[1]
+        tokens = {}
+        for name, positive in batch["document"].items():
+            negative = batch["negatives"][name]
+            flat = ops.reshape(negative, (-1, negative.shape[-1]))
+            tokens[name] = ops.concatenate([positive, flat], axis=0)  # (B + B·N, L)
+        vectors = self.encode_document(tokens, training=training)
+        size = ops.shape(batch["document"]["token_ids"])[0]
+        negatives = ops.reshape(vectors[size:], (-1, num, self.embedding_dim))
+        return {"document": vectors[:size], "negatives": negatives}
+
+    def compute_loss(
+        self, x=None, y=None, y_pred=None, sample_weight=None, training=True
+    ) -> Tensor:
+        """Mean loss of a batch that is global as it stands: one device, or a JAX distribution."""
+        pairs = pair_vectors(y_pred, x)
+        return ops.mean(self.pair_loss.rows(pairs, pairs).loss)
+
+    @property
+    def pair_loss(self) -> InBatchSoftmax:
+        """The loss given to `compile`.
+
+        Raises:
+            TypeError: it is none of this package's.
+        """
+        if not isinstance(self.loss, InBatchSoftmax):
+            raise TypeError(
+                "`loss` must compare two towers: an InBatchSoftmax or a SamToNe object. "
+                f"Received: loss={self.loss!r}. Call compile(optimizer, loss=SamToNe())."
+            )
+        return self.loss
+
+    @property
+    def metrics(self) -> list[keras.metrics.Metric]:
+        """What the step updates and `fit` reports."""
+        if keras.backend.backend() != "tensorflow":
+            return super().metrics
+        return self.step_metrics.all()
+
+    def train_step(self, *args):
+        """One update; see `tensorflow_step.train_step`."""
+        if keras.backend.backend() != "tensorflow":
+            return super().train_step(*args)
+        from samtone_tf import tensorflow_step
+
+        return tensorflow_step.train_step(self, *args)
+
+    def test_step(self, *args):
+        """Loss of one batch without dropout and without an update."""
+        if keras.backend.backend() != "tensorflow":
+            return super().test_step(*args)
+        from samtone_tf import tensorflow_step
+
+        return tensorflow_step.test_step(self, *args)
+
+    def make_train_function(self, force: bool = False):
+        """Keras's hook before the first step: checks what `compile` was given."""
+        self._check_compiled()
+        return super().make_train_function(force)
+
+    def make_test_function(self, force: bool = False):
+        """As `make_train_function`, for `evaluate`."""
+        self._check_compiled()
+        return super().make_test_function(force)
+
+    def _check_compiled(self):
+        self.pair_loss  # noqa: B018 (raises when it is not ours)
+        if (self.get_compile_config() or {}).get("metrics"):
+            raise ValueError(
+                "`metrics` of compile are not supported: they would see no labels. fit reports "
+                f"{[metric.name for metric in self.step_metrics.all()]}."
+            )
+        if keras.backend.backend() == "tensorflow":
+            from samtone_tf import tensorflow_step
+
+            tensorflow_step.check_jit(self)
+
+    def _maybe_symbolic_build(self, iterator=None, data_batch=None):
+        # Keras would average the first batch over the replicas to learn its
+        # shapes, which fails for masks and ids. Everything here has its shape.
+        if self.optimizer is not None and not self.optimizer.built:
+            self.optimizer.build(self.trainable_variables)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "encoder": self.encoder_config.to_dict(),
+            "architecture": self.architecture,
+            "embedding_dim": self.embedding_dim,
+            "seed": self.seed,
+        }
+
+
+def pair_vectors(embeddings: Mapping[str, Tensor], batch: Mapping[str, Any]) -> PairVectors:
+    """Embeddings and the ids of the same batch, as the losses take them."""
+    ids = PairIds(
+        batch.get("query_id"),
+        batch.get("document_id"),
+        batch.get("negative_id"),
+        batch.get("positive_ids"),
+    )
+    return PairVectors(
+        embeddings["query"], embeddings["document"], embeddings.get("negatives"), ids
+    )

@@ -1,0 +1,1 @@
+"""Judging retrievers: runs, measures, and an index beside exact search."""

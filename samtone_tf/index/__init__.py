@@ -1,0 +1,1 @@
+"""Nearest-neighbour indexes over document embeddings: exact search, and ScaNN."""

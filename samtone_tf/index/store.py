@@ -1,0 +1,111 @@
+"""One door to indexes of any kind: build them, with a report, and load their folders."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from samtone_tf.index.base import Index, check_vectors
+from samtone_tf.index.exact import ExactIndex
+from samtone_tf.index.folder import (
+    check_new_folder,
+    folder_bytes,
+    new_folder,
+    read_description,
+    write_json,
+)
+from samtone_tf.index.report import IndexReport, index_report
+from samtone_tf.index.scann import ScannIndex
+from samtone_tf.index.scann_settings import ScannSettings
+
+KINDS = ("exact", "scann")
+
+
+class BuiltIndex(NamedTuple):
+    """An index and what was measured on it.
+
+    Args:
+        index: ready to search.
+        report: recall against exact search, times and sizes.
+        exact: exact search over the same documents; `index` itself if that is its kind.
+    """
+
+    index: Index
+    report: IndexReport
+    exact: ExactIndex
+
+
+def build_index(
+    kind: str,
+    vectors: np.ndarray,
+    document_ids: Sequence[str],
+    folder: str | Path | None = None,
+    *,
+    queries: np.ndarray | None = None,
+    settings: ScannSettings | None = None,
+    model: str = "",
+    overwrite: bool = False,
+) -> BuiltIndex:
+    """Build an index, measure it against exact search, and save it.
+
+    Args:
+        kind: `exact` or `scann`.
+        vectors: floats `(C, D)`, one row per document; unit vectors for `scann`.
+        document_ids: C distinct strings, in the order of the rows.
+        folder: where to save; None keeps the index in memory.
+        queries: floats `(B, D)` to measure recall with; None samples documents.
+        settings: of ScaNN; fields that are left out follow from the corpus's size.
+        model: fingerprint of the model that made the vectors; kept in the folder.
+        overwrite: replace an index that `folder` already holds.
+    """
+    _check_kind(kind)
+    if kind == "exact" and settings is not None:
+        raise ValueError(
+            "`settings` must be left out for kind='exact', which has none. "
+            f"Received: {settings}. Use kind='scann'."
+        )
+    if folder is not None:
+        check_new_folder(folder, overwrite=overwrite)
+    start = time.perf_counter()
+    exact = ExactIndex.build(vectors, document_ids, model=model)
+    if queries is not None:
+        queries = check_vectors(queries, "queries", exact.dim)
+    index: ExactIndex | ScannIndex = exact
+    if kind == "scann":
+        start = time.perf_counter()
+        index = ScannIndex.build(exact.vectors, exact.document_ids, settings=settings, model=model)
+    seconds = time.perf_counter() - start
+    report = index_report(index, exact, queries, build_seconds=seconds)
+    if folder is not None:
+        report = _save(index, report, folder, overwrite)
+    return BuiltIndex(index, report, exact)
+
+
+def load_index(folder: str | Path) -> Index:
+    """Read an index of either kind from its folder."""
+    description, _ = read_description(folder)
+    kind = description.get("kind", "")
+    _check_kind(kind)
+    return ExactIndex.load(folder) if kind == "exact" else ScannIndex.load(folder)
+
+
+def _save(
+    index: ExactIndex | ScannIndex, report: IndexReport, folder: str | Path, overwrite: bool
+) -> IndexReport:
+    """Write the index and its report together; return the report with its size."""
+    with new_folder(folder, overwrite=overwrite) as temporary:
+        index.write(temporary)
+        report = replace(report, bytes_on_disk=folder_bytes(temporary))
+        write_json(temporary / "report.json", report.to_json())
+    return report
+
+
+def _check_kind(kind: str) -> None:
+    if kind not in KINDS:
+        raise ValueError(
+            f"`kind` must be one of {', '.join(KINDS)}. Received: kind={kind!r}. "
+            "Use 'exact' where ScaNN has no wheel."
+        )

@@ -1,0 +1,1 @@
+"""Contrastive losses on embeddings: one number per pair, in nats."""

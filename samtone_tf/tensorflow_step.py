@@ -1,0 +1,170 @@
+"""The training step under TensorFlow: one loss over the global batch, on any number of replicas.
+
+    1. encode the local rows, one forward pass;
+    2. gather embeddings and ids over the replicas;
+    3. loss of the local rows against all G columns, sum / G, and its gradient with
+       respect to the local embeddings (the gather's gradient sums over replicas);
+    4. pull that gradient back through the towers, densify, apply.
+
+The optimizer sums gradients over replicas, so loss and weights are those of one
+device with the whole batch (tested with SGD).
+"""
+
+import math
+import warnings
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from samtone_tf.dual_encoder import DualEncoder, pair_vectors
+from samtone_tf.losses.contrastive import PairVectors, RowLosses
+
+
+def train_step(model: DualEncoder, batch: Mapping[str, Any]) -> dict[str, tf.Tensor]:
+    """One update of the weights from one batch (of this replica).
+
+    Args:
+        model: compiled with one of this package's losses.
+        batch: see `DualEncoder.call`, with ids.
+
+    Returns:
+        The metrics of the global batch, averaged since the last reset.
+    """
+    weights = [variable.value for variable in model.trainable_variables]
+    with tf.GradientTape() as towers:
+        local = encode(model, batch, training=True)
+    with tf.GradientTape() as loss_tape:
+        loss_tape.watch(local)
+        rows, num_pairs = global_loss(model, local, batch)
+        # Divided by G and not by B: gradients are summed over replicas later.
+        share = tf.reduce_sum(rows.loss) / num_pairs
+    upstream = loss_tape.gradient(share, local)
+    gradients = towers.gradient(local, weights, output_gradients=upstream)
+    # A token table's gradient is a list of rows with repeats; clipping and
+    # Adafactor's statistics need their sum.
+    gradients = [None if g is None else tf.convert_to_tensor(g) for g in gradients]
+    model.optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
+    return update_metrics(model, rows, num_pairs)
+
+
+def test_step(model: DualEncoder, batch: Mapping[str, Any]) -> dict[str, tf.Tensor]:
+    """The loss of one batch, as `train_step` computes it, without dropout or update."""
+    local = encode(model, batch, training=False)
+    rows, num_pairs = global_loss(model, local, batch)
+    return update_metrics(model, rows, num_pairs)
+
+
+def encode(model: DualEncoder, batch: Mapping[str, Any], training: bool) -> dict[str, tf.Tensor]:
+    """Embeddings of the local rows: `query`, `document` and perhaps `negatives`."""
+    if training:
+        set_dropout_seeds(model, "query")
+    local = {"query": model.encode_query(batch["query"], training=training)}
+    if training:
+        set_dropout_seeds(model, "document")
+    return {**local, **model.encode_documents_and_negatives(batch, training=training)}
+
+
+def set_dropout_seeds(model: DualEncoder, side: str) -> None:
+    """Makes dropout a function of (seed, step, replica, tower): nothing random is carried along.
+
+    Replicas draw different masks, and a run that continues at step k draws what the
+    undisturbed run would have drawn.
+    """
+    tower = model.query_tower if side == "query" else model.document_tower
+    states = [v for v in tower.variables if v.path.endswith("seed_generator_state")]
+    replica = tf.cast(_replica_id(), "uint32") * tf.constant(2654435761, "uint32")
+    step = tf.cast(model.optimizer.iterations.value, "uint32")
+    for i, state in enumerate(states):
+        key = zlib.crc32(f"{model.seed} {side} {i}".encode())
+        first = tf.bitwise.bitwise_xor(tf.constant(key, "uint32"), replica)
+        state.assign(tf.cast(tf.stack([first, step]), state.dtype))
+
+
+def global_loss(
+    model: DualEncoder, local: Mapping[str, tf.Tensor], batch: Mapping[str, Any]
+) -> tuple[RowLosses, tf.Tensor]:
+    """Loss of the local rows against the columns of all replicas.
+
+    Returns:
+        The rows' losses, and G as float32.
+    """
+    rows = pair_vectors(local, batch)
+    columns, first_row = gather(rows)
+    num_pairs = tf.cast(tf.shape(columns.query)[0], "float32")
+    return model.pair_loss.rows(rows, columns, first_row), num_pairs
+
+
+def gather(rows: PairVectors) -> tuple[PairVectors, tf.Tensor | int]:
+    """The pairs of all replicas, in replica order, and the position of the local ones.
+
+    Differentiable: the gradient of a gathered row comes back to the replica that made it.
+    """
+    if _num_replicas() == 1:
+        return rows, 0
+    replica = tf.distribute.get_replica_context()
+    size = rows.query.shape[0]
+    if size is None:  # a dataset with a ragged last batch: replicas may differ
+        sizes = replica.all_gather(tf.shape(rows.query)[:1], axis=0)
+        first_row = tf.reduce_sum(sizes[: _replica_id()])
+    else:
+        first_row = _replica_id() * size
+    num_pairs = None if size is None else size * _num_replicas()
+    vectors = _gather_together(rows[:3], num_pairs)
+    ids = _gather_together(rows.ids, num_pairs)
+    return PairVectors(*vectors, rows.ids._make(ids)), first_row
+
+
+def _gather_together(tensors: Sequence[tf.Tensor | None], num_pairs: int | None) -> list:
+    """Each `(B, …)` tensor with the rows of all replicas, in one collective; None stays None.
+
+    They travel side by side as columns of one matrix: TensorFlow's own gather of
+    several tensors has no working gradient.
+    """
+    present = [x for x in tensors if x is not None]
+    if not present:
+        return list(tensors)
+    widths = [math.prod(x.shape[1:]) for x in present]
+    matrix = tf.concat(
+        [tf.reshape(x, (-1, w)) for x, w in zip(present, widths, strict=True)], axis=1
+    )
+    gathered = tf.distribute.get_replica_context().all_gather(matrix, axis=0)
+    gathered = tf.ensure_shape(gathered, (num_pairs, sum(widths)))  # lost by the gather
+    columns = iter(tf.split(gathered, widths, axis=1))
+    return [None if x is None else tf.reshape(next(columns), (-1, *x.shape[1:])) for x in tensors]
+
+
+def update_metrics(
+    model: DualEncoder, rows: RowLosses, num_pairs: tf.Tensor
+) -> dict[str, tf.Tensor]:
+    """Adds the global batch's means to the running ones, and returns those."""
+    sums = tf.stack([tf.reduce_sum(value) for value in rows])
+    if _num_replicas() > 1:
+        sums = tf.distribute.get_replica_context().all_reduce("sum", sums)
+    means = tf.unstack(sums / num_pairs)
+    for metric, mean in zip(model.metrics, means, strict=True):
+        metric.update_state(mean, sample_weight=num_pairs)
+    return {metric.name: metric.result() for metric in model.metrics}
+
+
+def check_jit(model: DualEncoder) -> None:
+    """Switches XLA off where Keras cannot combine it with several replicas, and says so."""
+    strategy = model.distribute_strategy
+    tpu = isinstance(strategy, tf.distribute.TPUStrategy)
+    if model.jit_compile and strategy.num_replicas_in_sync > 1 and not tpu:
+        model.jit_compile = False
+        warnings.warn(
+            "`jit_compile` is switched off: XLA does not work with "
+            f"{type(strategy).__name__} and {strategy.num_replicas_in_sync} replicas.",
+            stacklevel=2,
+        )
+
+
+def _num_replicas() -> int:
+    return tf.distribute.get_strategy().num_replicas_in_sync
+
+
+def _replica_id() -> tf.Tensor | int:
+    replica = tf.distribute.get_replica_context()
+    return 0 if replica is None else replica.replica_id_in_sync_group

@@ -1,0 +1,1 @@
+"""Text encoders: token ids in, one unit vector per text out."""

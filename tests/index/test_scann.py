@@ -1,0 +1,145 @@
+"""Pins of index.scann: equal to exact search where it must be, tree and codes, edges, imports."""
+
+import importlib.util
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from samtone_tf.index import scann
+from samtone_tf.index.exact import ExactIndex
+from samtone_tf.index.report import index_report
+from samtone_tf.index.scann import ScannIndex
+from samtone_tf.index.scann_settings import ScannSettings
+
+needs_scann = pytest.mark.skipif(
+    importlib.util.find_spec("scann") is None, reason="ScaNN has no wheel here"
+)
+
+
+@needs_scann
+@pytest.mark.parametrize("num", [1, 10, 100, 5_000])
+def test_c41_defaults_work_at_any_size(num, unit_rows, names):
+    vectors, queries = unit_rows(num, 16), unit_rows(5, 16, seed=1)
+    index = ScannIndex.build(vectors, names(num))
+    assert index.settings.is_brute_force
+    for k in (1, 10, num + 5):
+        found = index.search(queries, k)
+        want = ExactIndex.build(vectors, names(num)).search(queries, k)
+        assert found.document_ids == want.document_ids
+        np.testing.assert_allclose(found.scores, want.scores, atol=1e-6)
+        assert found.scores[0].dtype == np.float32
+
+
+@needs_scann
+def test_c41_no_documents_is_one_clear_line():
+    with pytest.raises(ValueError, match="0 documents"):
+        ScannIndex.build(np.zeros((0, 4)), [])
+
+
+@needs_scann
+def test_c42_fewer_leaves_find_less(clustered_rows, names):
+    vectors = clustered_rows(5_000, 16)
+    queries, exact = clustered_rows(200, 16, seed=1), ExactIndex.build(vectors, names(5_000))
+    recalls = []
+    for searched in (70, 20, 1):
+        settings = ScannSettings(num_leaves=70, num_leaves_to_search=searched)
+        index = ScannIndex.build(vectors, names(5_000), settings=settings)
+        recalls.append(index_report(index, exact, queries).recall_at_10)
+    assert recalls[0] > 0.99
+    assert recalls[0] >= recalls[1] > recalls[2] + 0.05
+    assert recalls[2] < 0.9
+
+
+@needs_scann
+def test_c43_inner_product_of_unit_vectors_ranks_as_distance_does(unit_rows, names):
+    vectors, queries = unit_rows(400, 16), unit_rows(6, 16, seed=1)
+    pybind = scann.import_scann()
+    distances = pybind.builder(vectors, 20, "squared_l2").score_brute_force().build()
+    rows, smaller_is_better = distances.search_batched(queries)
+    found = ScannIndex.build(vectors, names(400)).search(queries, 20)
+    assert found.document_ids == [[f"d{row}" for row in best] for best in rows.tolist()]
+    for scores, distance in zip(found.scores, smaller_is_better, strict=True):
+        assert (np.diff(scores) <= 0).all()  # higher is better
+        np.testing.assert_allclose(2 - 2 * scores, distance, atol=1e-5)
+
+
+@needs_scann
+def test_a_tree_that_finds_too_few_gives_shorter_rows(clustered_rows, names):
+    vectors = clustered_rows(3_000, 16)
+    settings = ScannSettings(num_leaves=54, num_leaves_to_search=1)
+    found = ScannIndex.build(vectors, names(3_000), settings=settings).search(vectors[5:25], 3_000)
+    for ids, scores in zip(found.document_ids, found.scores, strict=True):
+        assert 1 <= len(ids) == len(scores) < 3_000
+        assert len(set(ids)) == len(ids)
+        assert np.isfinite(scores).all()
+        assert ids.count("d0") <= 1  # ScaNN pads with row 0
+
+
+@needs_scann
+def test_deep_runs_are_good(clustered_rows, names):
+    # Settings made for 10 results: at a depth of 1000 more leaves and candidates are needed.
+    vectors, queries = clustered_rows(4_000, 16), clustered_rows(50, 16, seed=1)
+    settings = ScannSettings(num_leaves=64, num_leaves_to_search=20, reorder=50)
+    found = ScannIndex.build(vectors, names(4_000), settings=settings).search(queries, 1000)
+    want = ExactIndex.build(vectors, names(4_000)).search(queries, 1000)
+    shares = [
+        len(set(a) & set(b)) / 1000
+        for a, b in zip(found.document_ids, want.document_ids, strict=True)
+    ]
+    assert np.mean(shares) > 0.97
+
+
+@needs_scann
+def test_ties_go_by_id_descending():
+    vectors = np.array([[1, 0], [1, 0], [0, 1], [1, 0]], np.float32)
+    index = ScannIndex.build(vectors, ["d1", "d10", "d2", "d9"])
+    assert index.search(np.array([[1.0, 0.0]]), 4).document_ids == [["d9", "d10", "d1", "d2"]]
+
+
+@needs_scann
+def test_any_float_layout_of_queries_is_the_same(unit_rows, names):
+    index, queries = ScannIndex.build(unit_rows(50, 8), names(50)), unit_rows(12, 8, seed=1)
+    want = index.search(queries, 5)
+    for same in (queries.astype(np.float64), np.asfortranarray(queries)):
+        assert index.search(same, 5).document_ids == want.document_ids
+    every_other = index.search(queries[::2], 5)
+    assert every_other.document_ids == want.document_ids[::2]
+
+
+@needs_scann
+def test_bad_input_never_reaches_scann(unit_rows, names):
+    index = ScannIndex.build(unit_rows(20, 8), names(20))
+    assert index.search(np.zeros((0, 8)), 3) == ([], [])
+    with pytest.raises(ValueError, match="8 columns.*shape=\\(1, 4\\)"):
+        index.search(np.ones((1, 4)), 3)
+    with pytest.raises(ValueError, match="k=0"):
+        index.search(np.ones((1, 8)), 0)
+    with pytest.raises(ValueError, match="finite.*row 0"):
+        index.search(np.full((1, 8), np.nan), 3)
+    with pytest.raises(ValueError, match="unit length.*Divide each row"):
+        ScannIndex.build(2 * unit_rows(20, 8), names(20))
+
+
+def test_missing_scann_names_the_platform_and_the_way_out(monkeypatch):
+    monkeypatch.delitem(sys.modules, "scann.scann_ops.py.scann_ops_pybind", raising=False)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ImportError, match=f"{sys.platform}.*--search exact") as raised:
+        scann.import_scann()
+    assert isinstance(raised.value.__cause__, ModuleNotFoundError)
+    assert "\n" not in str(raised.value)
+
+
+@needs_scann
+def test_searching_and_judging_import_no_tensorflow():
+    code = (
+        "import sys, numpy as np\n"
+        "import samtone_tf.index.scann, samtone_tf.index.store, samtone_tf.evaluation.evaluate\n"
+        "import samtone_tf.evaluation.bm25, samtone_tf.evaluation.measures\n"
+        "samtone_tf.index.scann.ScannIndex.build(np.eye(3), ['a', 'b', 'c']).search(np.eye(3), 2)\n"
+        "print(sorted({'tensorflow', 'keras', 'torch'} & set(sys.modules)), 'scann' in sys.modules)"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    # The stand-in package is gone again, so a later `import scann` is the real one.
+    assert ran.stdout.strip() == "[] False", ran.stderr

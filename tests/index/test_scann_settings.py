@@ -1,0 +1,61 @@
+"""Pins of index.scann_settings: the three layouts, overrides, refusals."""
+
+import pytest
+
+from samtone_tf.index.scann_settings import ScannSettings, scann_settings
+
+
+@pytest.mark.parametrize(
+    ("num", "leaves", "dims_per_block", "reorder"),
+    # A million documents: sqrt = 1000 leaves.
+    [(1, 0, 0, 0), (19_999, 0, 0, 0), (20_000, 0, 2, 500), (1_000_000, 1000, 2, 500)],
+)
+def test_layout_follows_size(num, leaves, dims_per_block, reorder):
+    settings = scann_settings(num, 768)
+    assert settings.num_leaves == leaves
+    assert settings.dims_per_block == dims_per_block
+    assert settings.reorder == reorder
+    assert settings.is_brute_force == (num < 20_000)
+
+
+def test_a_sixth_of_the_leaves_is_read():
+    assert scann_settings(1_000_000, 768).num_leaves_to_search == 167  # 1000 / 6, rounded up
+
+
+def test_given_fields_stay_and_the_rest_follows():
+    settings = scann_settings(5_000, 64, ScannSettings(num_leaves=70))
+    assert (settings.num_leaves, settings.dims_per_block, settings.reorder) == (70, 2, 500)
+    assert settings.num_leaves_to_search == 12
+
+
+def test_one_dimension_has_blocks_of_one():
+    assert scann_settings(30_000, 1).dims_per_block == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"num_leaves": 11}, "number of documents, 10. Received: num_leaves=11"),
+        ({"num_leaves": 3, "num_leaves_to_search": 4}, "num_leaves=3. Received: .*search=4"),
+        ({"num_leaves_to_search": 4}, "num_leaves=0. Received: .*search=4"),
+        ({"dims_per_block": 9}, "8 dimensions. Received: dims_per_block=9"),
+        ({"dims_per_block": 0, "reorder": 5}, "`reorder` must be 0.*Received: reorder=5"),
+    ],
+)
+def test_what_does_not_fit_is_refused(given, message):
+    with pytest.raises(ValueError, match=message):
+        scann_settings(10, 8, ScannSettings(**given))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"num_leaves": -1}, {"num_leaves_to_search": 0}, {"reorder": 1.5}, {"dims_per_block": True}],
+)
+def test_bad_numbers_are_refused(given):
+    with pytest.raises(ValueError, match="Received: " + next(iter(given))):
+        ScannSettings(**given)
+
+
+def test_threshold_is_below_one():
+    with pytest.raises(ValueError, match="anisotropic_threshold=1.0"):
+        ScannSettings(anisotropic_threshold=1.0)
