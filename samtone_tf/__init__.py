@@ -31,8 +31,8 @@ _MODULES = {
     "SavedEncoder": "export.saved_encoder",
     "ExactIndex": "index.exact",
     "ScannIndex": "index.scann",
-    "build_index": "index.folder",
-    "load_index": "index.folder",
+    "build_index": "index.store",
+    "load_index": "index.store",
     "evaluate": "evaluation.evaluate",
 }
 

@@ -1,9 +1,9 @@
 """SentencePiece texts → token ids, the way T5 does it: pad 0, end of text 1, unknown 2.
 
 Uses the `sentencepiece` library, so that training needs no TensorFlow op for it; an export
-holds the same model as a tensorflow-text op. The op's ids are the same, but for the order of
-pieces where two orders score the same ("---" then "-", or "-" then "---"): the library's
-version decides these, and 0.2.3 decides otherwise than the one inside tensorflow-text 2.20.
+holds the same model as a tensorflow-text op, whose ids are the same. Where two orders of
+pieces score the same ("---" then "-", or "-" then "---") that depends on the library's
+version, so `setup.cfg` keeps it below 0.2.2, as tensorflow-text 2.20 has it.
 """
 
 import hashlib

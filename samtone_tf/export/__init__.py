@@ -1,0 +1,1 @@
+"""Trained models as SavedModels: writing them, and using them from Python."""

@@ -1,7 +1,7 @@
 """One door to indexes of any kind: build them, with a report, and load their folders."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -47,6 +47,7 @@ def build_index(
     queries: np.ndarray | None = None,
     settings: ScannSettings | None = None,
     model: str = "",
+    extra_files: Mapping[str, bytes] | None = None,
     overwrite: bool = False,
 ) -> BuiltIndex:
     """Build an index, measure it against exact search, and save it.
@@ -59,6 +60,7 @@ def build_index(
         queries: floats `(B, D)` to measure recall with; None samples documents.
         settings: of ScaNN; fields that are left out follow from the corpus's size.
         model: fingerprint of the model that made the vectors; kept in the folder.
+        extra_files: name → content of further files for the folder, written with it.
         overwrite: replace an index that `folder` already holds.
     """
     _check_kind(kind)
@@ -80,7 +82,7 @@ def build_index(
     seconds = time.perf_counter() - start
     report = index_report(index, exact, queries, build_seconds=seconds)
     if folder is not None:
-        report = _save(index, report, folder, overwrite)
+        report = _save(index, report, folder, extra_files or {}, overwrite)
     return BuiltIndex(index, report, exact)
 
 
@@ -93,11 +95,17 @@ def load_index(folder: str | Path) -> Index:
 
 
 def _save(
-    index: ExactIndex | ScannIndex, report: IndexReport, folder: str | Path, overwrite: bool
+    index: ExactIndex | ScannIndex,
+    report: IndexReport,
+    folder: str | Path,
+    extra_files: Mapping[str, bytes],
+    overwrite: bool,
 ) -> IndexReport:
     """Write the index and its report together; return the report with its size."""
     with new_folder(folder, overwrite=overwrite) as temporary:
         index.write(temporary)
+        for name, content in extra_files.items():
+            (temporary / name).write_bytes(content)
         report = replace(report, bytes_on_disk=folder_bytes(temporary))
         write_json(temporary / "report.json", report.to_json())
     return report

@@ -1,0 +1,61 @@
+"""`samtone search`: questions → documents of an index."""
+
+import json
+import sys
+
+from samtone_tf.cli.parser import make_parser
+
+EXAMPLES = """
+samtone search indexes/scifact "do vaccines cause autism"
+samtone search indexes/faq "opening hours" "do you take cards" --k 3
+cat questions.txt | samtone search indexes/faq - --json > hits.jsonl
+"""
+
+
+def run(arguments: list[str]) -> None:
+    """Parses, searches and prints."""
+    parser = make_parser(
+        "search", "Ask an index questions.", 'INDEX "a question" … [options]', EXAMPLES
+    )
+    parser.add_argument("index", type=str, help="index folder of `samtone index`")
+    parser.add_argument(
+        "query", type=str, nargs="+", help="questions; - reads one a line from standard input"
+    )
+    parser.add_argument("--k", type=int, default=10, help="documents per question")
+    parser.add_argument("--json", action="store_true", help="one JSON object per question")
+    parser.add_argument("--model", type=str, default=None, help="the model, if it was moved")
+    parsed = parser.parse_args(arguments)
+    if parsed.k < 1:
+        raise ValueError(f"`k` must be at least 1. Received: k={parsed.k}.")
+    queries = read_queries(parsed.query)
+    from samtone_tf.retriever import Retriever
+
+    hits = Retriever.load(parsed.index, model=parsed.model).search(queries, parsed.k)
+    for query, found in zip(queries, hits, strict=True):
+        print(as_json(query, found) if parsed.json else as_text(query, found))
+
+
+def read_queries(given: list[str]) -> list[str]:
+    """The questions of the command line; `-` stands for the lines of standard input."""
+    queries = []
+    for query in given:
+        lines = [line.rstrip("\n") for line in sys.stdin] if query == "-" else [query]
+        queries.extend(line for line in lines if line.strip())
+    if not queries:
+        raise ValueError("`query` must hold at least one question. Received: only empty ones.")
+    return queries
+
+
+def as_json(query: str, hits: list) -> str:
+    """One line per question: `{"query": …, "hits": [{"document_id", "score", "text"}]}`."""
+    return json.dumps({"query": query, "hits": [hit._asdict() for hit in hits]}, ensure_ascii=False)
+
+
+def as_text(query: str, hits: list, width: int = 100) -> str:
+    """The question and its hits, texts cut to `width` characters."""
+    lines = [query]
+    for rank, hit in enumerate(hits, 1):
+        text = " ".join(hit.text.split())
+        text = text if len(text) <= width else text[: width - 1] + "…"
+        lines.append(f"  {rank:>2}  {hit.score:.4f}  {hit.document_id}  {text}")
+    return "\n".join(lines) + "\n"

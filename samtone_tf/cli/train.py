@@ -1,0 +1,52 @@
+"""`samtone train`: flags and YAML → `RunConfig` → `training.train`."""
+
+from samtone_tf.cli.parser import SOURCES_HELP, make_parser
+from samtone_tf.config import DataConfig, LossConfig, ModelConfig, RunConfig, TrainConfig
+
+EXAMPLES = """
+samtone train --data beir:scifact --out runs/scifact
+samtone train --data pairs:faq.jsonl --out runs/faq --model.architecture ade_spl --train.steps 2000
+samtone train --config run.yaml --out runs/again --loss.same_tower both
+samtone train --data beir:scifact --print_config > run.yaml
+"""
+
+
+def run(arguments: list[str]) -> None:
+    """Parses and trains."""
+    parser = make_parser(
+        "train",
+        "Train a dual encoder on pairs of texts and write a run folder.",
+        "--data SOURCE --out RUN [options]",
+        EXAMPLES,
+    )
+    parser.add_argument("--config", action="config", help="YAML file; flags override it")
+    parser.add_argument("--out", required=True, type=str, help="run folder to write; must be new")
+    sections = {"data": DataConfig, "model": ModelConfig, "loss": LossConfig, "train": TrainConfig}
+    for name, kind in sections.items():
+        parser.add_class_arguments(kind, name)
+    _explain_data(parser)
+    parsed = parser.parse_args(spell_out_data(arguments))
+    made = parser.instantiate(parsed)
+    config = RunConfig(**{name: getattr(made, name) for name in sections})
+    from samtone_tf.training.train import train
+
+    train(config, parsed.out)
+    print(f"wrote {parsed.out}\nnext: samtone export {parsed.out} saved_models/NAME/1")
+
+
+def spell_out_data(arguments: list[str]) -> list[str]:
+    """`--data X` is short for `--data.source X`; the flag itself would name a YAML file."""
+    spelled = []
+    for argument in arguments:
+        if argument == "--data":
+            argument = "--data.source"
+        elif argument.startswith("--data="):
+            argument = "--data.source=" + argument.removeprefix("--data=")
+        spelled.append(argument)
+    return spelled
+
+
+def _explain_data(parser) -> None:
+    for action in parser._actions:
+        if action.option_strings == ["--data"]:
+            action.metavar, action.help = "SOURCE", f"short for --data.source: {SOURCES_HELP}"

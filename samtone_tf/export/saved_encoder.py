@@ -1,0 +1,118 @@
+"""`SavedEncoder`: an exported SavedModel from Python, for many texts at a time."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+from tqdm import tqdm
+
+from samtone_tf.data.tokenizer import PAD_ID, Tokenizer
+from samtone_tf.export.encoder import EXTRA, SIDES
+
+
+class SavedEncoder:
+    """Encodes texts with an exported model.
+
+    Args:
+        folder: what `export` wrote; it may have been moved.
+        query_length: tokens of a query; None takes what the export was given.
+        document_length: the same for documents.
+
+    Raises:
+        FileNotFoundError: no SavedModel there.
+        ValueError: a SavedModel without this package's signatures.
+    """
+
+    def __init__(
+        self,
+        folder: str | Path,
+        query_length: int | None = None,
+        document_length: int | None = None,
+    ):
+        self.folder = check_saved_model(folder)
+        # Registers the tokenizer's ops, which the graph names.
+        import tensorflow_text  # noqa: F401
+
+        self._model = tf.saved_model.load(str(self.folder))
+        self._check_signatures()
+        about = json.loads((self.folder / EXTRA / "samtone.json").read_text(encoding="utf-8"))
+        self.tokenizer = Tokenizer.from_file(self.folder / EXTRA / "vocabulary.spm")
+        given = {"query": query_length, "document": document_length}
+        self.lengths = {side: given[side] or about["lengths"][side] for side in SIDES}
+        self.embedding_dim = about["embedding_dim"]
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of the weights: equal for copies of one export, different for others."""
+        digest = hashlib.blake2b(digest_size=8)
+        for path in sorted((self.folder / "variables").iterdir()):
+            with path.open("rb") as file:
+                while block := file.read(1 << 20):
+                    digest.update(block)
+        return digest.hexdigest()
+
+    def encode_query(self, texts: Sequence[str | bytes], batch_size: int = 64) -> np.ndarray:
+        """Unit vectors of queries, float32 `(len(texts), D)`, in the order given."""
+        return self._encode("query", texts, batch_size)
+
+    def encode_document(self, texts: Sequence[str | bytes], batch_size: int = 64) -> np.ndarray:
+        """Unit vectors of documents, float32 `(len(texts), D)`, in the order given."""
+        return self._encode("document", texts, batch_size)
+
+    def _encode(self, side: str, texts: Sequence[str | bytes], batch_size: int) -> np.ndarray:
+        ids = self.tokenizer.encode(texts, self.lengths[side])
+        encode = self._model.signatures[f"encode_{side}_tokens"]
+        vectors = np.zeros((len(ids), self.embedding_dim), "float32")
+        # Texts of like length share a batch: little padding is computed.
+        order = sorted(range(len(ids)), key=lambda row: len(ids[row]), reverse=True)
+        bar = tqdm(total=len(ids), desc=f"encode {side}s", unit=" texts", delay=3, leave=False)
+        with bar:
+            for start in range(0, len(order), batch_size):
+                rows = order[start : start + batch_size]
+                token_ids, padding_mask = _pad([ids[row] for row in rows])
+                found = encode(token_ids=token_ids, padding_mask=padding_mask)
+                vectors[rows] = found["embedding"].numpy()
+                bar.update(len(rows))
+        return vectors
+
+    def _check_signatures(self) -> None:
+        there = set(self._model.signatures)
+        missing = sorted(
+            {name for side in SIDES for name in (f"encode_{side}", f"encode_{side}_tokens")} - there
+        )
+        if missing or not (self.folder / EXTRA / "samtone.json").is_file():
+            raise ValueError(
+                "`model` must be a SavedModel that `samtone export` wrote. "
+                f"Received: {self.folder}, with signatures {sorted(there)} and without "
+                f"{missing or [f'{EXTRA}/samtone.json']}."
+            )
+
+
+def check_saved_model(folder: str | Path) -> Path:
+    """The folder as a path.
+
+    Raises:
+        FileNotFoundError: there is no SavedModel in it; names a version below it if there is one.
+    """
+    folder = Path(folder)
+    if (folder / "saved_model.pb").is_file():
+        return folder
+    versions = sorted(path.parent for path in folder.glob("*/saved_model.pb"))
+    hint = f" Did you mean {versions[-1]}?" if versions else " `samtone export` writes one."
+    state = "which holds no saved_model.pb" if folder.is_dir() else "which does not exist"
+    raise FileNotFoundError(
+        f"`model` must be a SavedModel folder. Received: {folder}, {state}.{hint}"
+    )
+
+
+def _pad(rows: list[np.ndarray]) -> tuple[tf.Tensor, tf.Tensor]:
+    length = max(map(len, rows))
+    token_ids = np.full((len(rows), length), PAD_ID, "int32")
+    padding_mask = np.zeros((len(rows), length), bool)
+    for place, row in enumerate(rows):
+        token_ids[place, : len(row)] = row
+        padding_mask[place, : len(row)] = True
+    return tf.constant(token_ids), tf.constant(padding_mask)

@@ -1,0 +1,82 @@
+"""What happens between training steps: reports, checkpoints, and a stop at the first NaN."""
+
+import json
+import math
+import time
+from pathlib import Path
+
+import keras
+
+from samtone_tf.training.run_folder import save_model
+
+
+class Report(keras.callbacks.Callback):
+    """Writes a line of `metrics.jsonl` every few steps, and starts the running means anew.
+
+    So each line, and what the progress bar shows, speaks of the steps since the line
+    before and not of the whole run.
+
+    Args:
+        path: file to append to.
+        every: steps per line.
+        steps: steps of the whole run; the last one is always reported.
+        print_lines: also print each line, for where no progress bar is seen.
+    """
+
+    def __init__(self, path: Path, every: int, steps: int, print_lines: bool = False):
+        super().__init__()
+        self.path, self.every, self.steps, self.print_lines = path, every, steps, print_lines
+        self.lines: list[dict] = []
+
+    def on_train_begin(self, logs=None):
+        self.start = time.perf_counter()
+
+    def on_train_batch_end(self, batch, logs=None):
+        step = int(self.model.optimizer.iterations)
+        loss = float(logs["loss"])
+        if not math.isfinite(loss):
+            raise FloatingPointError(
+                f"The loss became {loss} at step {step}. Nothing was saved since the last "
+                "checkpoint. Try a lower train.learning_rate or a higher loss.temperature."
+            )
+        if step % self.every and step != self.steps:
+            return
+        line = {
+            "step": step,
+            **{name: round(float(value), 6) for name, value in logs.items()},
+            "learning_rate": float(self.model.optimizer.learning_rate),
+            "seconds": round(time.perf_counter() - self.start, 2),
+        }
+        self.lines.append(line)
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+        if self.print_lines:
+            shown = "  ".join(f"{name} {value:g}" for name, value in line.items())
+            print(shown, flush=True)
+        self.model.reset_metrics()
+
+
+class SaveEvery(keras.callbacks.Callback):
+    """Saves the model every few steps and at the end.
+
+    Args:
+        run: the run folder.
+        every: steps between saves.
+    """
+
+    def __init__(self, run: Path, every: int):
+        super().__init__()
+        self.run, self.every, self.saved_step = run, every, -1
+
+    def on_train_batch_end(self, batch, logs=None):
+        if int(self.model.optimizer.iterations) % self.every == 0:
+            self._save()
+
+    def on_train_end(self, logs=None):
+        self._save()
+
+    def _save(self):
+        step = int(self.model.optimizer.iterations)
+        if step != self.saved_step:
+            save_model(self.model, self.run)
+            self.saved_step = step
