@@ -28,12 +28,15 @@ _MODULES = {
     "load_model": "training.run_folder",
     "train": "training.train",
     "export": "export.encoder",
+    "write_saved_model": "export.encoder",
     "SavedEncoder": "export.saved_encoder",
     "ExactIndex": "index.exact",
     "ScannIndex": "index.scann",
     "build_index": "index.store",
     "load_index": "index.store",
     "evaluate": "evaluation.evaluate",
+    "evaluate_model": "judge",
+    "Retriever": "retriever",
 }
 
 __all__ = ["__version__", *sorted(_MODULES)]

@@ -50,11 +50,22 @@ def as_tensors(batch):
 
 
 def as_dataset(batches):
-    """A dataset of these batches, with static shapes."""
+    """A dataset of these batches, all of one shape, which stays static."""
     import tensorflow as tf
 
-    spec = tf.nest.map_structure(lambda x: tf.TensorSpec(x.shape, x.dtype), batches[0])
-    return tf.data.Dataset.from_generator(lambda: iter(batches), output_signature=spec)
+    stacked = tf.nest.map_structure(lambda *arrays: np.stack(arrays), *batches)
+    return tf.data.Dataset.from_tensor_slices(stacked)
+
+
+def fit(model, batches, **arguments):
+    """One epoch over these batches; returns the metrics at its end."""
+    history = model.fit(as_dataset(batches), shuffle=False, verbose=0, **arguments).history
+    return {name: values[-1] for name, values in history.items()}
+
+
+def evaluate(model, batches) -> dict:
+    """The metrics over these batches, without an update."""
+    return model.evaluate(as_dataset(batches), verbose=0, return_dict=True)
 
 
 def assert_nonzero(array, message="") -> None:

@@ -104,7 +104,9 @@ def job(config: RunConfig, out: Path) -> tuple[list[dict], str]:
     )
     tokenizer = make_tokenizer(config, training)
     say(started, f"vocabulary of {tokenizer.vocabulary_size} pieces trained")
-    lengths = {"query": config.data.query_length, "document": config.data.document_length}
+    lengths = dict(
+        query_length=config.data.query_length, document_length=config.data.document_length
+    )
     losses = {"untrained": None, "in-batch softmax": "in_batch_softmax", "SamToNe": "samtone"}
     rows = [bm25_row(held_out)]
     say(started, "BM25 judged")
@@ -117,7 +119,7 @@ def job(config: RunConfig, out: Path) -> tuple[list[dict], str]:
             chosen = replace(config, loss=replace(config.loss, name=loss))
             model = train(chosen, out / "runs" / folder, data=training, tokenizer=tokenizer)
             say(started, f"{name} trained")
-        saved = write_saved_model(model, tokenizer, out / "saved_models" / folder / "1", lengths)
+        saved = write_saved_model(model, tokenizer, out / "saved_models" / folder / "1", **lengths)
         rows.append(judge(name, saved, held_out))
         say(started, f"{name} exported and judged")
     return rows, search(saved, held_out, out / "indexes" / folder)

@@ -5,7 +5,8 @@
         encode_query_tokens, encode_document_tokens
                                           the same from token_ids int32 and padding_mask bool (B, L)
         serving_default                   encode_query
-        assets.extra/                     samtone.json (lengths, sizes) and vocabulary.spm
+        assets.extra/                     samtone.json (lengths, sizes), vocabulary.spm, and
+                                          what TF Serving plays to warm up
 
 The graph holds TensorFlow's own ops and two of tensorflow-text's oldest, for
 SentencePiece, so stock TF Serving loads it. No path of the machine that wrote it is inside.
@@ -20,6 +21,7 @@ import tensorflow as tf
 
 from samtone_tf.data.tokenizer import END_ID, PAD_ID, Tokenizer, check_length
 from samtone_tf.dual_encoder import DualEncoder
+from samtone_tf.export.warmup import write_warmup
 from samtone_tf.training.run_folder import load_model, load_tokenizer
 from samtone_tf.version import __version__
 
@@ -58,8 +60,9 @@ def export(
     """
     check_new_export(out)
     model, tokenizer = load_model(run), load_tokenizer(run)
-    lengths = {"query": query_length, "document": document_length}
-    return write_saved_model(model, tokenizer, out, lengths)
+    return write_saved_model(
+        model, tokenizer, out, query_length=query_length, document_length=document_length
+    )
 
 
 def check_new_export(out: str | Path) -> None:
@@ -73,7 +76,12 @@ def check_new_export(out: str | Path) -> None:
 
 
 def write_saved_model(
-    model: DualEncoder, tokenizer: Tokenizer, out: str | Path, lengths: dict[str, int]
+    model: DualEncoder,
+    tokenizer: Tokenizer,
+    out: str | Path,
+    *,
+    query_length: int = 64,
+    document_length: int = 512,
 ) -> Path:
     """Writes a model in memory as a SavedModel; `export` is this for a run folder.
 
@@ -81,10 +89,23 @@ def write_saved_model(
         model: the two towers.
         tokenizer: the one it was trained with.
         out: folder to write.
-        lengths: `"query"` and `"document"` → tokens.
+        query_length: tokens of a query, end token included.
+        document_length: the same for documents.
+
+    Raises:
+        FileExistsError: `out` holds something.
+        ValueError: a length below 2, or a tokenizer with more pieces than the model has rows.
     """
     out = Path(out)
     check_new_export(out)
+    rows = model.encoder_config.vocabulary_size
+    if tokenizer.vocabulary_size > rows:
+        raise ValueError(
+            "`tokenizer` must have at most as many pieces as the model's token table has rows. "
+            f"Received: {tokenizer.vocabulary_size} pieces, {rows} rows. Use the tokenizer that "
+            "the model was trained with."
+        )
+    lengths = {"query": query_length, "document": document_length}
     for length in lengths.values():
         check_length(length)
     module = EncoderModule(model, tokenizer, lengths)
@@ -94,6 +115,7 @@ def write_saved_model(
         extra = temporary / EXTRA
         extra.mkdir()
         tokenizer.save(extra / "vocabulary.spm")
+        write_warmup(extra, out.absolute().parent.name)
         about = {
             "format": 1,
             "samtone_tf": __version__,

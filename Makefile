@@ -1,0 +1,39 @@
+# The two commands of the README are `make quickstart` and `make test`; both make .venv first.
+
+PYTHON ?= python3
+VENV ?= .venv
+OUT ?= quickstart
+ARGS ?=
+PY := $(VENV)/bin/python
+
+.PHONY: help quickstart test check format clean
+.DEFAULT_GOAL := help
+
+help: ## this text
+	@echo "make targets:"
+	@sed -n 's/^\([a-z]*\):.*## /  \1:/p' $(MAKEFILE_LIST) | awk -F: '{printf "  %-12s %s\n", $$1, $$2}'
+	@echo "variables: PYTHON=$(PYTHON) VENV=$(VENV) OUT=$(OUT) ARGS='$(ARGS)'"
+
+quickstart: $(VENV)/installed ## train, export, index and evaluate on docstrings; writes $(OUT)/
+	$(VENV)/bin/samtone quickstart --out $(OUT) --overwrite $(ARGS)
+
+test: $(VENV)/installed ## run the tests
+	$(PY) -m pytest -n 2 $(ARGS)
+
+check: $(VENV)/installed ## lint and formatting, as CI sees them
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+
+format: $(VENV)/installed ## rewrite files the way `check` wants them
+	$(VENV)/bin/ruff check --fix .
+	$(VENV)/bin/ruff format .
+
+clean: ## remove the virtual environment and caches
+	rm -rf $(VENV) .pytest_cache .ruff_cache build dist *.egg-info
+
+$(VENV)/installed: setup.cfg pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; (3, 11) <= v <= (3, 13) or sys.exit("samtone-tf needs Python 3.11, 3.12 or 3.13; $(PYTHON) is %d.%d. Try: make PYTHON=python3.12 $(MAKECMDGOALS)" % v)'
+	@echo "Installing into $(VENV) (about 3 GB, a few minutes) ..."
+	$(PYTHON) -m venv $(VENV)
+	$(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@

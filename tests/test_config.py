@@ -1,0 +1,183 @@
+"""Pins of config: published sizes, what is refused and how, and that a config stays plain data."""
+
+import json
+import warnings
+from dataclasses import FrozenInstanceError
+
+import pytest
+
+from samtone_tf import config
+from samtone_tf.config import (
+    DataConfig,
+    EncoderConfig,
+    LossConfig,
+    ModelConfig,
+    RunConfig,
+    TrainConfig,
+)
+
+# layers, width, heads, head width, feed-forward width: the t5.1.1 gin files and, for ours, design.
+PUBLISHED = {
+    "mini": (2, 256, 4, 64, 512),
+    "t5.1.1-small": (8, 512, 6, 64, 1024),
+    "t5.1.1-base": (12, 768, 12, 64, 2048),
+    "t5.1.1-large": (24, 1024, 16, 64, 2816),
+    "t5.1.1-xl": (24, 2048, 32, 64, 5120),
+    "t5.1.1-xxl": (24, 4096, 64, 64, 10240),
+}
+
+
+@pytest.mark.parametrize("size", PUBLISHED)
+def test_sizes_are_the_published_ones(size):
+    made = EncoderConfig.make(size)
+    numbers = (made.num_layers, made.hidden_dim, made.num_heads, made.head_dim)
+    assert (*numbers, made.feedforward_dim) == PUBLISHED[size]
+    assert (made.gated, made.activation) == (True, "gelu")
+    assert (made.vocabulary_size, made.num_buckets, made.max_distance) == (32128, 32, 128)
+
+
+def test_there_is_no_other_size():
+    assert set(config.SIZES) == set(PUBLISHED)
+
+
+def test_an_encoder_is_made_from_a_name_a_dict_or_another_one():
+    base = EncoderConfig.make("mini", vocabulary_size=900, dropout=None)
+    assert (base.vocabulary_size, base.dropout, base.hidden_dim) == (900, 0.0, 256)
+    assert EncoderConfig.make(base) == base
+    assert EncoderConfig.make(base.to_dict()) == base
+    assert EncoderConfig.make(json.loads(json.dumps(base.to_dict())), dropout=0.2).dropout == 0.2
+
+
+NUMBERS = EncoderConfig.make("mini").to_dict()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"num_layers": 0}, "`num_layers` must be at least 1. Received: num_layers=0"),
+        ({"hidden_dim": 0}, "`hidden_dim`"),
+        ({"num_heads": -1}, "`num_heads`.*num_heads=-1"),
+        ({"head_dim": 0}, "`head_dim`"),
+        ({"feedforward_dim": 0}, "`feedforward_dim`"),
+        ({"vocabulary_size": 2}, "`vocabulary_size` must be at least 3"),
+        ({"activation": "swish"}, "gelu, relu.*activation='swish'"),
+        ({"num_buckets": 6}, "multiple of 4.*num_buckets=6"),
+        ({"num_buckets": 0}, "num_buckets=0"),
+        ({"max_distance": 8}, "`max_distance` must be at least 9.*max_distance=8"),
+        ({"dropout": 1.0}, r"\[0, 1\).*dropout=1.0"),
+        ({"dropout": -0.1}, "dropout=-0.1"),
+        ({"dropuot": 0.1}, r"Unknown encoder fields: \['dropuot'\]"),
+    ],
+    ids=lambda value: next(iter(value.items())).__repr__() if isinstance(value, dict) else "",
+)
+def test_encoder_numbers_that_cannot_be(change, message):
+    with pytest.raises(ValueError, match=message):
+        EncoderConfig.make({**NUMBERS, **change})
+
+
+def test_an_unknown_size_is_named_beside_the_known_ones():
+    with pytest.raises(ValueError, match=r"mini, t5\.1\.1-small.*size='t5-base'"):
+        EncoderConfig.make("t5-base")
+
+
+@pytest.mark.parametrize(
+    ("architecture", "shared"),
+    [
+        ("sde", ("token_embedding", "encoder", "projection")),
+        ("ade_spl", ("projection",)),
+        ("ade", ()),
+        ([], ()),
+        (["projection", "token_embedding"], ("token_embedding", "projection")),
+    ],
+    ids=str,
+)
+def test_what_an_architecture_shares(architecture, shared):
+    assert config.shared_parts(architecture) == shared
+
+
+@pytest.mark.parametrize("architecture", ["SDE", ["projektion"], ["encoder", "pooling"]], ids=str)
+def test_an_unknown_architecture_or_part_is_refused(architecture):
+    with pytest.raises(ValueError, match="Received: .*(SDE|projektion|pooling)"):
+        config.shared_parts(architecture)
+
+
+@pytest.mark.parametrize(
+    ("given", "rules"),
+    [
+        ("", ()),
+        ("none", ()),
+        ([], ()),
+        ("id", ("id",)),
+        ("positives, id", ("id", "positives")),
+        (("text", "positives", "id"), ("id", "text", "positives")),
+    ],
+    ids=str,
+)
+def test_mask_rules(given, rules):
+    assert config.mask_rules(given) == rules
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: DataConfig(query_length=1), "data.query_length=1"),
+        (lambda: DataConfig(document_length=1), "data.document_length=1"),
+        (lambda: DataConfig(num_negatives=-1), "data.num_negatives=-1"),
+        (lambda: DataConfig(max_positives=0), "data.max_positives=0"),
+        (lambda: ModelConfig(size="huge"), "size='huge'"),
+        (lambda: ModelConfig(architecture="tied"), "architecture='tied'"),
+        (lambda: ModelConfig(embedding_dim=0), "model.embedding_dim=0"),
+        (lambda: ModelConfig(dropout=2), "dropout=2"),
+        (lambda: ModelConfig(num_layers=0), "num_layers=0"),
+        (lambda: LossConfig(temperature=0), "temperature=0"),
+        (lambda: LossConfig(masks="ids"), "'ids'"),
+        (lambda: TrainConfig(steps=0), "train.steps=0"),
+        (lambda: TrainConfig(batch_size=1), "train.batch_size=1"),
+        (lambda: TrainConfig(learning_rate=0), "train.learning_rate=0"),
+        (lambda: TrainConfig(learning_rate=float("nan")), "train.learning_rate=nan"),
+        (lambda: TrainConfig(warmup_steps=-1), "train.warmup_steps=-1"),
+        (lambda: TrainConfig(steps=10, warmup_steps=10), "warmup_steps=10, steps=10"),
+        (lambda: TrainConfig(seed=-1), "train.seed=-1"),
+        (lambda: TrainConfig(report_every=0), "train.report_every=0"),
+        (lambda: TrainConfig(save_every=0), "train.save_every=0"),
+    ],
+)
+def test_a_value_out_of_range_is_named(make, message):
+    with pytest.raises(ValueError, match=f"Received: .*{message}"):
+        make()
+
+
+def test_c07_a_scale_as_temperature_warns_and_a_temperature_does_not():
+    with pytest.warns(UserWarning, match=r"pass temperature=0\.05"):
+        LossConfig(temperature=20)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert LossConfig(temperature=0.01).temperature == 0.01
+
+
+def test_c24_published_sizes_keep_the_published_table_and_mini_fits_its_tokenizer():
+    assert ModelConfig(size="t5.1.1-small").encoder(32000).vocabulary_size == 32128
+    assert ModelConfig(size="t5.1.1-small").encoder(250112).vocabulary_size == 250112
+    assert ModelConfig(size="mini").encoder(8000).vocabulary_size == 8000
+
+
+def test_model_numbers_override_the_sizes():
+    made = ModelConfig(num_layers=3, hidden_dim=32, dropout=0.0).encoder(100)
+    assert (made.num_layers, made.hidden_dim, made.num_heads, made.dropout) == (3, 32, 4, 0.0)
+
+
+def test_default_width_of_the_vectors():
+    assert ModelConfig().vector_dim == 256
+    assert ModelConfig(size="t5.1.1-large").vector_dim == 768
+    assert ModelConfig(embedding_dim=32).vector_dim == 32
+
+
+def test_a_run_is_plain_data_and_cannot_change():
+    run = RunConfig(loss=LossConfig(masks="positives,id"))
+    plain = json.loads(json.dumps(run.to_dict()))
+    assert plain == run.to_dict()
+    assert plain["loss"]["masks"] == ["id", "positives"]
+    assert LossConfig(**plain["loss"]) == run.loss
+    assert TrainConfig(**plain["train"]) == run.train
+    with pytest.raises(FrozenInstanceError):
+        run.train.steps = 5

@@ -1,0 +1,419 @@
+"""Pins of tensorflow_step: one step by hand, dropout, metrics, and equality over replicas."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from samtone_tf import tensorflow_step
+from samtone_tf.data.pipeline import PairBatches
+from samtone_tf.data.records import RetrievalData
+from samtone_tf.data.tokenizer import Tokenizer
+from samtone_tf.dual_encoder import DualEncoder, pair_vectors
+from samtone_tf.losses.contrastive import SamToNe
+from samtone_tf.unit_norm import unit_norm
+from tests import checks
+
+ROOT = Path(__file__).parent.parent
+
+
+def make_model(architecture="sde", rate=0.1, dropout=0.0, seed=0, optimizer=None, **arguments):
+    """Equal weights at every call."""
+    keras.utils.set_random_seed(0)
+    model = DualEncoder(checks.TINY, architecture, embedding_dim=8, dropout=dropout, seed=seed)
+    loss = SamToNe(0.05, same_tower="both")
+    model.compile(optimizer or keras.optimizers.SGD(rate), loss=loss, **arguments)
+    return model
+
+
+def make_pairs(num_pairs, **arguments):
+    """`PairBatches` over texts that all differ."""
+    names = [f"{i} {'abcdefghij'[i % 10]}" for i in range(num_pairs)]
+    data = RetrievalData(
+        "made here",
+        "train",
+        {f"q{i}": f"query {name}" for i, name in enumerate(names)},
+        {f"d{i}": f"document {name}" for i, name in enumerate(names)},
+        {f"q{i}": {f"d{i}": 1} for i in range(num_pairs)},
+        {f"q{i}": (f"d{(i + 1) % num_pairs}",) for i in range(0, num_pairs, 2)},
+    )
+    tokenizer = Tokenizer.train(["query document abcdefghij 0123456789"], vocabulary_size=40)
+    return PairBatches(data, tokenizer, query_length=8, document_length=12, **arguments)
+
+
+def mean_loss(model, batch, training=False):
+    batch = checks.as_tensors(batch)
+    return model.compute_loss(x=batch, y_pred=model(batch, training=training))
+
+
+def weights_of(model):
+    return {variable.path: variable.numpy() for variable in model.trainable_variables}
+
+
+def assert_same_weights(one, other, tolerance):
+    assert one.keys() == other.keys()
+    for name, value in one.items():
+        checks.assert_near(value, other[name], tolerance, name)
+
+
+# --- one step ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("num_negatives", [0, 2])
+@pytest.mark.parametrize("architecture", ["sde", "ade", "ade_spl", ["token_embedding"]], ids=str)
+def test_one_step_is_the_full_gradient_of_the_mean_loss(architecture, num_negatives):
+    model = make_model(architecture, rate=0.1)
+    batch = checks.make_batch(6, num_negatives)
+    variables = model.trainable_variables
+    with tf.GradientTape() as tape:
+        loss = mean_loss(model, batch, training=True)
+    gradients = tape.gradient(loss, [variable.value for variable in variables])
+    gradients = [tf.convert_to_tensor(gradient).numpy() for gradient in gradients]
+    want = {}
+    for variable, gradient in zip(variables, gradients, strict=True):
+        checks.assert_nonzero(gradient, variable.path)
+        want[variable.path] = variable.numpy() - np.float32(0.1) * gradient
+    logs = checks.fit(model, [batch])
+    np.testing.assert_allclose(logs["loss"], loss, rtol=1e-6)
+    assert_same_weights(weights_of(model), want, 1e-6)
+
+
+def step_of_the_table(model, batch):
+    table = model.query_tower.encoder.token_embedding.embeddings
+    before = table.numpy()
+    checks.fit(model, [batch])
+    return before - table.numpy()
+
+
+def test_a_token_that_comes_often_gets_the_sum_of_its_gradients():
+    model = make_model(rate=1.0)
+    batch = checks.make_batch(6, 0)
+    for side in ("query", "document"):  # six tokens only, each many times
+        ids = batch[side]["token_ids"]
+        ids[...] = np.where(batch[side]["padding_mask"], 3 + ids % 6, 0)
+    tower = model.query_tower
+    table = tower.encoder.token_embedding.embeddings.value
+
+    def encode(tokens):  # a dense look-up: one row of ones and zeros per token
+        states = tf.one_hot(tokens["token_ids"], 50) @ table
+        states = tower.encoder.stack(states, padding_mask=tokens["padding_mask"])
+        pooled = tower.pooling(states, padding_mask=tokens["padding_mask"])
+        return unit_norm(tower.projection(pooled))
+
+    tensors = checks.as_tensors(batch)
+    with tf.GradientTape() as tape:
+        vectors = {side: encode(tensors[side]) for side in ("query", "document")}
+        loss = model.compute_loss(x=tensors, y_pred=vectors)
+    want = tape.gradient(loss, table).numpy()
+    assert (np.abs(want).max(axis=1) > 0).sum() == 6
+    checks.assert_near(step_of_the_table(model, batch), want, 1e-5)
+
+
+def test_clipping_sees_the_summed_gradient_of_the_table():
+    # With repeated rows left apart, the norm is another one and the step is too short or too long.
+    model = make_model(optimizer=keras.optimizers.SGD(1.0, global_clipnorm=0.1))
+    before = weights_of(model)
+    checks.fit(model, [checks.make_batch(6, 2)])
+    after = weights_of(model)
+    step = np.sqrt(sum(np.sum((after[name] - before[name]) ** 2) for name in before))
+    assert step == pytest.approx(0.1, rel=1e-4)
+
+
+def test_a_model_learns_its_batch():
+    model = make_model(optimizer=keras.optimizers.Adam(0.01))
+    batch = checks.make_batch(8, 1)
+    first = checks.fit(model, [batch])
+    last = checks.evaluate(model, [batch]) if checks.fit(model, [batch] * 60) else {}
+    assert last["loss"] < 0.5 * first["loss"]
+    assert last["accuracy"] > first["accuracy"]
+
+
+def test_c06_an_empty_document_in_a_batch_leaves_the_weights_finite():
+    model = make_model()
+    batch = checks.make_batch(4, 1)
+    batch["document"]["token_ids"][1] = 0
+    batch["document"]["padding_mask"][1] = False
+    before = weights_of(model)
+    logs = checks.fit(model, [batch] * 2)
+    assert np.isfinite(logs["loss"])
+    for name, value in weights_of(model).items():
+        assert np.isfinite(value).all(), name
+        assert np.abs(value - before[name]).max() > 0, name
+
+
+@pytest.mark.parametrize("num_pairs", [8, 9])
+def test_c03_a_remainder_does_not_dilute_the_loss(num_pairs):
+    batches = make_pairs(num_pairs, batch_size=8)
+    model = make_model(rate=0.0)
+    want = mean_loss(model, batches.batch(0))
+    assert len(batches.batch(0)["query_id"]) == 8
+    dataset = batches.dataset(num_steps=batches.steps_per_epoch)
+    history = model.fit(dataset, shuffle=False, verbose=0).history
+    np.testing.assert_allclose(history["loss"], [want], rtol=1e-6)
+    assert int(model.optimizer.iterations) == 1
+
+
+def test_c18_no_string_reaches_fit():
+    spec = make_pairs(8, batch_size=8, num_negatives=1).element_spec
+    assert {x.dtype for x in tf.nest.flatten(spec)} == {tf.int32, tf.bool, tf.int64}
+    assert all(x.shape.is_fully_defined() for x in tf.nest.flatten(spec))
+
+
+# --- dropout -------------------------------------------------------------------------------
+
+
+def draws(seed=0, step=0, side="query", model=None):
+    model = model or make_model(dropout=0.5, seed=seed)
+    model.optimizer.iterations.assign(step)
+    batch = checks.make_batch(4, 0)
+    batch["document"] = batch["query"]  # equal texts: what differs is the dropout
+    return tensorflow_step.encode(model, checks.as_tensors(batch), training=True)[side].numpy()
+
+
+def test_dropout_is_a_function_of_seed_step_and_tower():
+    first = draws()
+    np.testing.assert_array_equal(draws(), first)  # another model, equal weights
+    for change in ({"seed": 1}, {"step": 1}, {"side": "document"}):
+        assert np.abs(draws(**change) - first).max() > 0.05, change
+
+
+def test_dropout_carries_nothing_from_call_to_call():
+    model = make_model(dropout=0.5)
+    first = draws(model=model)
+    draws(step=4, model=model)
+    np.testing.assert_array_equal(draws(model=model), first)
+
+
+def test_equal_seeds_train_equally_and_other_seeds_do_not():
+    batches = [checks.make_batch(6, 2, seed) for seed in range(3)]
+    results = []
+    for seed in (0, 0, 1):
+        model = make_model(dropout=0.5, seed=seed)
+        checks.fit(model, batches)
+        results.append(weights_of(model))
+    for name, value in results[0].items():
+        np.testing.assert_array_equal(results[1][name], value)
+    assert any(np.abs(results[2][name] - value).max() > 1e-3 for name, value in results[0].items())
+
+
+def test_layers_of_a_tower_draw_different_masks():
+    model = make_model(dropout=0.5)
+    tensorflow_step.set_dropout_seeds(model, "query")
+    states = [v.numpy() for v in model.query_tower.variables if "seed_generator" in v.path]
+    assert len(states) == 6
+    assert len({tuple(state) for state in states}) == 6
+
+
+def test_no_state_of_dropout_is_trained():
+    paths = [variable.path for variable in make_model(dropout=0.5).trainable_variables]
+    assert not [path for path in paths if "seed" in path]
+
+
+# --- metrics -------------------------------------------------------------------------------
+
+
+def expected_metrics(model, batches):
+    numbers = []
+    for batch in batches:
+        batch = checks.as_tensors(batch)
+        pairs = pair_vectors(model(batch), batch)
+        rows = model.loss.rows(pairs, pairs)
+        numbers.append([np.mean(value) for value in (rows.loss, rows.correct, rows.masked)])
+    return dict(zip(("loss", "accuracy", "masked_fraction"), np.mean(numbers, axis=0), strict=True))
+
+
+@pytest.mark.parametrize("run", [checks.fit, checks.evaluate], ids=["fit", "evaluate"])
+def test_metrics_are_means_over_the_steps(run):
+    model = make_model(rate=0.0)
+    batches = [checks.make_batch(6, 2, seed) for seed in range(3)]
+    want = expected_metrics(model, batches)
+    assert 0 < want["accuracy"] < 1
+    assert 0 < want["masked_fraction"] < 1
+    for _ in range(2):  # every epoch starts anew
+        got = run(model, batches)
+        assert got.keys() == want.keys()
+        for name, value in want.items():
+            assert got[name] == pytest.approx(value, rel=1e-5), name
+
+
+def test_evaluate_uses_no_dropout_and_updates_nothing():
+    model = make_model(dropout=0.5)
+    batch = checks.make_batch(6, 2)
+    before = weights_of(model)
+    assert checks.evaluate(model, [batch])["loss"] == pytest.approx(
+        float(mean_loss(model, batch)), rel=1e-6
+    )
+    assert abs(checks.fit(model, [batch])["loss"] - float(mean_loss(model, batch))) > 1e-3
+    other = make_model(dropout=0.5)
+    checks.evaluate(other, [batch])
+    for name, value in weights_of(other).items():
+        np.testing.assert_array_equal(value, before[name])
+    assert int(other.optimizer.iterations) == 0
+
+
+def test_validation_data_of_fit():
+    model = make_model(rate=0.0)
+    train, held_out = checks.make_batch(6, 2), checks.make_batch(6, 2, seed=1)
+    logs = checks.fit(model, [train], validation_data=checks.as_dataset([held_out]))
+    assert logs["val_loss"] == pytest.approx(float(mean_loss(model, held_out)), rel=1e-6)
+    assert logs["loss"] == pytest.approx(float(mean_loss(model, train)), rel=1e-6)
+    assert abs(logs["loss"] - logs["val_loss"]) > 1e-3
+
+
+# --- Keras's ways to run a step --------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def seven_steps():
+    """Batches, and the weights after them, one step at a time."""
+    batches = [checks.make_batch(6, 2, seed) for seed in range(7)]
+    model = make_model(rate=0.01)
+    checks.fit(model, batches)
+    return batches, weights_of(model)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{"run_eagerly": True}, {"steps_per_execution": 3}, {"jit_compile": True}],
+    ids=["run_eagerly", "steps_per_execution", "jit_compile"],
+)
+def test_every_way_to_run_gives_the_same_seven_updates(seven_steps, arguments):
+    batches, want = seven_steps
+    model = make_model(rate=0.01, **arguments)
+    logs = checks.fit(model, batches)
+    assert int(model.optimizer.iterations) == 7
+    assert model.jit_compile == arguments.get("jit_compile", False)
+    assert_same_weights(weights_of(model), want, 1e-5)
+    assert np.isfinite(logs["loss"])
+
+
+def test_jit_compile_keeps_large_fingerprints_apart():
+    batch = checks.make_batch(4, 1)
+    batch["query_id"] = 2**62 + np.arange(4)
+    batch["document_id"] = 2**61 + np.arange(4)
+    batch["positive_ids"] = batch["document_id"][:, None]
+    batch["negative_id"] = 2**60 + np.arange(4)[:, None]
+    apart = checks.fit(make_model(jit_compile=True), [batch])
+    assert apart["masked_fraction"] == 0
+    batch["document_id"][1] = batch["document_id"][0]
+    assert checks.fit(make_model(jit_compile=True), [batch])["masked_fraction"] > 0
+
+
+# --- replicas ------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def replicas(tmp_path_factory):
+    """All numbers of tests/replicas.py: name → {part → array}."""
+    path = tmp_path_factory.mktemp("replicas") / "numbers.npz"
+    command = [sys.executable, "-m", "tests.replicas", str(path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-4000:]
+    numbers: dict = {}
+    with np.load(path) as arrays:
+        for name in arrays.files:
+            run, _, part = name.partition("|")
+            numbers.setdefault(run, {})[part.replace("|", "/")] = arrays[name]
+    return numbers
+
+
+def assert_same_run(got, want, tolerance=1e-5, weights="weight"):
+    assert got.keys() == want.keys()
+    assert got["updates"] == want["updates"] > 0
+    np.testing.assert_allclose(got["metrics"], want["metrics"], rtol=1e-5, atol=1e-7)
+    assert len(got["metrics"]) > 0
+    compared = [name for name in want if name.startswith(weights)]
+    assert len(compared) >= 13
+    for name in compared:
+        checks.assert_nonzero(want[name], name)
+        checks.assert_near(got[name], want[name], tolerance, name)
+
+
+@pytest.mark.multi_device
+@pytest.mark.slow
+@pytest.mark.parametrize("architecture", ["sde", "ade", "ade_spl"])
+def test_five_steps_on_two_replicas_equal_one_device(replicas, architecture):
+    one, two = (replicas[f"{architecture} {number}"] for number in (1, 2))
+    assert_same_run(two, one)
+    assert one["metrics"].shape == (5, 3)
+    assert (one["metrics"][:, 2] > 0).all(), "nothing is masked"
+    assert np.ptp(one["metrics"][:, 0]) > 0.01
+    # The steps are short: what changed is compared by itself, too.
+    assert_same_run(two, one, tolerance=1e-3, weights="change")
+
+
+@pytest.mark.multi_device
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [2, 4])
+def test_c13_negatives_come_from_every_replica(replicas, number):
+    want = replicas["no rate 1"]["metrics"]
+    np.testing.assert_allclose(replicas[f"no rate {number}"]["metrics"], want, rtol=1e-5)
+    np.testing.assert_allclose(replicas[f"evaluate {number}"][""], replicas["evaluate 1"][""], rtol=1e-5)
+    batch = checks.make_batch(8, 2)
+    assert want[0, 0] == pytest.approx(float(mean_loss(make_model(), batch)), rel=1e-5)
+    half = tf.nest.map_structure(lambda x: x[:4], batch)
+    assert want[0, 0] > 1.1 * float(mean_loss(make_model(), half)), "4 candidates would do"
+
+
+@pytest.mark.multi_device
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [2, 4])
+def test_c14_the_gradient_is_that_of_one_device(replicas, number):
+    assert_same_run(replicas[f"gradient {number}"], replicas["gradient 1"], weights="change")
+
+
+@pytest.mark.multi_device
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [1, 2, 4])
+def test_c19_clipping_sees_the_gradient_of_the_global_batch(replicas, number):
+    got, want = replicas[f"clipped {number}"], replicas["clipped 1"]
+    changes = {name: value for name, value in got.items() if name.startswith("change")}
+    step = np.sqrt(sum(np.sum(value.astype("float64") ** 2) for value in changes.values()))
+    assert step == pytest.approx(0.1, rel=1e-3)
+    for name, value in changes.items():
+        checks.assert_near(value, want[name], 1e-3, name)
+
+
+@pytest.mark.multi_device
+@pytest.mark.slow
+@pytest.mark.parametrize("run", ["nine", "thirteen"])
+def test_a_ragged_batch_equals_one_device(replicas, run):
+    assert_same_run(replicas[f"{run} 2"], replicas[f"{run} 1"])
+    assert replicas[f"{run} 1"]["updates"] == {"nine": 1, "thirteen": 2}[run]
+
+
+@pytest.mark.multi_device
+@pytest.mark.slow
+def test_replicas_draw_different_dropout_but_the_same_in_every_run(replicas):
+    dry, wet = ([replicas[f"dropout {rate} replica {i}"][""] for i in (0, 1)] for rate in (0.0, 0.5))
+    np.testing.assert_array_equal(dry[0], dry[1])  # equal rows on both
+    assert np.abs(wet[0] - wet[1]).max() > 0.05
+    assert_same_run(replicas["dropout first"], replicas["dropout again"], 1e-6)
+
+
+@pytest.mark.multi_device
+@pytest.mark.slow
+def test_steps_per_execution_on_two_replicas(replicas):
+    one, three = replicas["execution 1"], replicas["execution 3"]
+    assert one["updates"] == three["updates"] == 7
+    for name in one:
+        if name.startswith("weight"):
+            checks.assert_near(three[name], one[name], 1e-6, name)
+
+
+@pytest.mark.multi_device
+@pytest.mark.slow
+def test_c22_jit_compile_is_switched_off_with_a_message(replicas):
+    messages = [str(x) for x in replicas["jit warnings"][""]]
+    assert [m for m in messages if "`jit_compile` is switched off" in m and "2 replicas" in m]
+    assert_same_run(replicas["jit"], replicas["no jit"], 1e-6)
+
+
+@pytest.mark.multi_device
+@pytest.mark.slow
+def test_c18_pair_batches_train_on_two_replicas(replicas):
+    assert_same_run(replicas["pairs 2"], replicas["pairs 1"])
