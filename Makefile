@@ -18,7 +18,7 @@ quickstart: $(VENV)/installed ## train, export, index and evaluate on docstrings
 	$(VENV)/bin/samtone quickstart --out $(OUT) --overwrite $(ARGS)
 
 test: $(VENV)/installed ## run the tests
-	$(PY) -m pytest -n 2 $(ARGS)
+	$(PY) -m pytest -n 2 --dist loadfile $(ARGS)
 
 check: $(VENV)/installed ## lint and formatting, as CI sees them
 	$(VENV)/bin/ruff check .

@@ -27,7 +27,7 @@ _MODULES = {
     "DualEncoder": "dual_encoder",
     "load_model": "training.run_folder",
     "train": "training.train",
-    "export": "export.encoder",
+    "export_saved_model": "export.encoder",
     "write_saved_model": "export.encoder",
     "SavedEncoder": "export.saved_encoder",
     "ExactIndex": "index.exact",

@@ -5,6 +5,7 @@ file, command-line flags, or the `config.yaml` of a run folder. This file import
 nothing of the package and no Keras.
 """
 
+import numbers
 import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -99,7 +100,7 @@ def mask_rules(masks: str | list[str] | tuple[str, ...]) -> tuple[str, ...]:
 
 def check_temperature(temperature: float) -> None:
     """Raises when a temperature cannot be one, and warns when it looks like its inverse."""
-    if isinstance(temperature, bool) or not isinstance(temperature, int | float):
+    if isinstance(temperature, bool) or not isinstance(temperature, numbers.Real):
         raise TypeError(f"`temperature` must be a number. Received: temperature={temperature!r}.")
     if not temperature > 0 or temperature == float("inf"):
         raise ValueError(
@@ -324,7 +325,7 @@ class TrainConfig:
         report_every: steps between lines of metrics.jsonl.
         save_every: steps between saved checkpoints.
         deterministic: the same run gives the same weights to the bit; costs about 1 %.
-        jit_compile: compile the step with XLA.
+        jit_compile: compile the step with XLA; needs deterministic=false.
     """
 
     steps: int = 1000
@@ -341,6 +342,11 @@ class TrainConfig:
     def __post_init__(self):
         for name in ("steps", "report_every", "save_every"):
             check_at_least(f"train.{name}", getattr(self, name), 1)
+        if self.jit_compile and self.deterministic:
+            raise ValueError(
+                "`train.jit_compile` does nothing while `train.deterministic` is true. "
+                "Received: both true. Set train.deterministic=false to compile with XLA."
+            )
         check_at_least("train.batch_size", self.batch_size, 2)
         check_at_least("train.seed", self.seed, 0)
         check_at_least("train.warmup_steps", self.warmup_steps, 0)

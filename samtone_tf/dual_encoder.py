@@ -196,15 +196,17 @@ class DualEncoder(keras.Model):
 
     def _check_compiled(self):
         self.pair_loss  # noqa: B018 (raises when it is not ours)
-        if (self.get_compile_config() or {}).get("metrics"):
+        compiled = self.get_compile_config() or {}
+        if any(compiled.get(name) for name in ("metrics", "weighted_metrics", "loss_weights")):
             raise ValueError(
-                "`metrics` of compile are not supported: they would see no labels. fit reports "
+                "`metrics` of compile are not supported, nor are `weighted_metrics` and "
+                "`loss_weights`: there are no labels. fit reports "
                 f"{[metric.name for metric in self.step_metrics.all()]}."
             )
         if keras.backend.backend() == "tensorflow":
             from samtone_tf import tensorflow_step
 
-            tensorflow_step.check_jit(self)
+            tensorflow_step.check_replicas(self)
 
     def _maybe_symbolic_build(self, iterator=None, data_batch=None):
         # Keras would average the first batch over the replicas to learn its

@@ -16,6 +16,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import keras
 import tensorflow as tf
 
 from samtone_tf.dual_encoder import DualEncoder, pair_vectors
@@ -27,11 +28,12 @@ def train_step(model: DualEncoder, batch: Mapping[str, Any]) -> dict[str, tf.Ten
 
     Args:
         model: compiled with one of this package's losses.
-        batch: see `DualEncoder.call`, with ids.
+        batch: see `DualEncoder.call`, with ids; or Keras's `(batch, None, None)`.
 
     Returns:
         The metrics of the global batch, averaged since the last reset.
     """
+    batch, _, _ = keras.utils.unpack_x_y_sample_weight(batch)
     weights = [variable.value for variable in model.trainable_variables]
     with tf.GradientTape() as towers:
         local = encode(model, batch, training=True)
@@ -45,12 +47,14 @@ def train_step(model: DualEncoder, batch: Mapping[str, Any]) -> dict[str, tf.Ten
     # A token table's gradient is a list of rows with repeats; clipping and
     # Adafactor's statistics need their sum.
     gradients = [None if g is None else tf.convert_to_tensor(g) for g in gradients]
+    gradients = clip(model.optimizer, gradients)
     model.optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
     return update_metrics(model, rows, num_pairs)
 
 
 def test_step(model: DualEncoder, batch: Mapping[str, Any]) -> dict[str, tf.Tensor]:
     """The loss of one batch, as `train_step` computes it, without dropout or update."""
+    batch, _, _ = keras.utils.unpack_x_y_sample_weight(batch)
     local = encode(model, batch, training=False)
     rows, num_pairs = global_loss(model, local, batch)
     return update_metrics(model, rows, num_pairs)
@@ -135,6 +139,26 @@ def _gather_together(tensors: Sequence[tf.Tensor | None], num_pairs: int | None)
     return [None if x is None else tf.reshape(next(columns), (-1, *x.shape[1:])) for x in tensors]
 
 
+def clip(optimizer: keras.optimizers.Optimizer, gradients: list) -> list:
+    """Clips the gradient of the global batch, where Keras would clip each replica's part.
+
+    What comes back is 1/replicas of the clipped sum, so that the optimizer's own clipping
+    finds nothing to do and its sum over replicas is right.
+    """
+    settings = (optimizer.clipnorm, optimizer.global_clipnorm, optimizer.clipvalue)
+    if _num_replicas() == 1 or all(setting is None for setting in settings):
+        return gradients
+    norm, global_norm, value = settings
+    gradients = tf.distribute.get_replica_context().all_reduce("sum", gradients)
+    if norm is not None:
+        gradients = [tf.clip_by_norm(g, norm) for g in gradients]
+    elif global_norm is not None:
+        gradients, _ = tf.clip_by_global_norm(gradients, global_norm)
+    else:
+        gradients = [tf.clip_by_value(g, -value, value) for g in gradients]
+    return [g / _num_replicas() for g in gradients]
+
+
 def update_metrics(
     model: DualEncoder, rows: RowLosses, num_pairs: tf.Tensor
 ) -> dict[str, tf.Tensor]:
@@ -148,11 +172,24 @@ def update_metrics(
     return {metric.name: metric.result() for metric in model.metrics}
 
 
-def check_jit(model: DualEncoder) -> None:
-    """Switches XLA off where Keras cannot combine it with several replicas, and says so."""
+def check_replicas(model: DualEncoder) -> None:
+    """Says what Keras cannot do on several replicas, before TensorFlow fails in its own words.
+
+    XLA is switched off with a warning. The TPU can do both.
+
+    Raises:
+        ValueError: `steps_per_execution` above 1.
+    """
     strategy = model.distribute_strategy
-    tpu = isinstance(strategy, tf.distribute.TPUStrategy)
-    if model.jit_compile and strategy.num_replicas_in_sync > 1 and not tpu:
+    if strategy.num_replicas_in_sync == 1 or isinstance(strategy, tf.distribute.TPUStrategy):
+        return
+    if model.steps_per_execution > 1:
+        raise ValueError(
+            f"`steps_per_execution` must be 1 on {strategy.num_replicas_in_sync} replicas of "
+            f"{type(strategy).__name__}, where Keras cannot loop over a distributed dataset. "
+            f"Received: steps_per_execution={model.steps_per_execution}."
+        )
+    if model.jit_compile:
         model.jit_compile = False
         warnings.warn(
             "`jit_compile` is switched off: XLA does not work with "

@@ -1,6 +1,9 @@
-"""Trains small models on 1, 2 and 4 replicas, in a process with four logical CPUs.
+"""Trains small models on 1, 2 or 4 replicas that are logical CPUs of one process.
 
-Run as `python -m tests.replicas OUT.npz`; tests/test_tensorflow_step.py compares the numbers.
+Run as `python -m tests.replicas REPLICAS OUT.npz [PART ...]`; tests/test_tensorflow_step.py
+compares the numbers. One process for each number of replicas: TensorFlow's collectives do not
+survive a second strategy.
+
 Plain SGD and not Adam, whose steps hide a gradient that is off by a factor.
 """
 
@@ -17,19 +20,17 @@ import tensorflow as tf
 
 from tests import checks
 
-REPLICAS = (1, 2, 4)
 STEPS = 5
 found: dict[str, np.ndarray] = {}
 
 
-def start() -> dict[int, tf.distribute.Strategy]:
+def start(replicas: int) -> tf.distribute.Strategy:
+    if replicas == 1:
+        return tf.distribute.get_strategy()
     cpu = tf.config.list_physical_devices("CPU")[0]
-    tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 4)
-    return {
-        1: tf.distribute.get_strategy(),
-        2: tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]),
-        4: tf.distribute.MirroredStrategy([f"CPU:{i}" for i in range(4)]),
-    }
+    devices = [tf.config.LogicalDeviceConfiguration()] * replicas
+    tf.config.set_logical_device_configuration(cpu, devices)
+    return tf.distribute.MirroredStrategy([f"CPU:{i}" for i in range(replicas)])
 
 
 def make_model(strategy, architecture="sde", rate=0.01, dropout=0.0, optimizer=None, **arguments):
@@ -38,7 +39,9 @@ def make_model(strategy, architecture="sde", rate=0.01, dropout=0.0, optimizer=N
 
     with strategy.scope():
         keras.utils.set_random_seed(0)
-        model = DualEncoder(checks.TINY, architecture, embedding_dim=8, dropout=dropout)
+        model = DualEncoder(
+            checks.TINY, architecture, embedding_dim=8, dropout=dropout, name="model"
+        )
         model.compile(
             optimizer or keras.optimizers.SGD(rate),
             loss=SamToNe(temperature=0.05, same_tower="both"),
@@ -64,53 +67,43 @@ def trained(name, model, dataset, **arguments):
     before = [variable.numpy() for variable in model.trainable_variables]
     model.fit(dataset, shuffle=False, verbose=0, callbacks=[record], **arguments)
     found[f"{name}/metrics"] = np.array(record.steps)
-    found[f"{name}/updates"] = np.array(int(model.optimizer.iterations))
+    found[f"{name}/updates"] = model.optimizer.iterations.numpy()
     for place, variable in enumerate(model.trainable_variables):
         found[f"{name}/weight {place} {variable.path}"] = variable.numpy()
         found[f"{name}/change {place} {variable.path}"] = variable.numpy() - before[place]
 
 
-def several_steps(strategies):
+def several_steps(strategy):
     batches = [checks.make_batch(8, 2, seed) for seed in range(STEPS)]
     for architecture in ("sde", "ade", "ade_spl"):
-        for replicas in (1, 2):
-            model = make_model(strategies[replicas], architecture)
-            trained(f"{architecture} {replicas}", model, checks.as_dataset(batches))
+        trained(architecture, make_model(strategy, architecture), checks.as_dataset(batches))
 
 
-def no_rate(strategies):
+def no_rate(strategy):
     batch = checks.make_batch(8, 2)
-    for replicas in REPLICAS:
-        model = make_model(strategies[replicas], rate=0.0)
-        trained(f"no rate {replicas}", model, checks.as_dataset([batch]))
-        logs = checks.evaluate(model, [batch, checks.make_batch(8, 2, seed=1)])
-        found[f"evaluate {replicas}"] = np.array([logs[name] for name in sorted(logs)])
+    model = make_model(strategy, rate=0.0)
+    trained("no rate", model, checks.as_dataset([batch]))
+    logs = checks.evaluate(model, [batch, checks.make_batch(8, 2, seed=1)])
+    found["evaluate"] = np.array([logs[name] for name in sorted(logs)])
 
 
-def four_pairs(strategies):
-    for replicas in REPLICAS:
-        model = make_model(strategies[replicas], "ade", rate=1.0)
-        trained(f"gradient {replicas}", model, checks.as_dataset([checks.make_batch(4, 1)]))
-        clipped = keras.optimizers.SGD(1.0, global_clipnorm=0.1)
-        model = make_model(strategies[replicas], optimizer=clipped)
-        trained(f"clipped {replicas}", model, checks.as_dataset([checks.make_batch(4, 1)]))
+def gradient(strategy):
+    dataset = checks.as_dataset([checks.make_batch(4, 1)])
+    trained("gradient", make_model(strategy, "ade", rate=1.0), dataset)
+    clipped = keras.optimizers.SGD(1.0, global_clipnorm=0.1)
+    trained("clipped", make_model(strategy, optimizer=clipped), dataset)
 
 
-def ragged(strategies):
+def ragged(strategy):
     """9 pairs at once, and 13 pairs in batches of 8: the last one has 5."""
-    nine, thirteen = checks.make_batch(9, 2), checks.make_batch(13, 0)
-    for replicas in (1, 2):
-        model = make_model(strategies[replicas])
-        trained(f"nine {replicas}", model, checks.as_dataset([nine]))
-        model = make_model(strategies[replicas])
-        dataset = tf.data.Dataset.from_tensor_slices(thirteen).batch(8)
-        trained(f"thirteen {replicas}", model, dataset)
+    trained("nine", make_model(strategy), checks.as_dataset([checks.make_batch(9, 2)]))
+    dataset = tf.data.Dataset.from_tensor_slices(checks.make_batch(13, 0)).batch(8)
+    trained("thirteen", make_model(strategy), dataset)
 
 
-def dropout(strategies):
+def dropout(strategy):
     from samtone_tf import tensorflow_step
 
-    strategy = strategies[2]
     batch = checks.as_tensors(checks.make_batch(4, 0))
     for rate in (0.0, 0.5):
         model = make_model(strategy, dropout=rate)
@@ -124,43 +117,59 @@ def dropout(strategies):
             found[f"dropout {rate} replica {replica}"] = vectors.numpy()
     batches = [checks.make_batch(8, 2, seed) for seed in range(3)]
     for run in ("first", "again"):
-        model = make_model(strategy, dropout=0.5)
-        trained(f"dropout {run}", model, checks.as_dataset(batches))
+        trained(f"dropout {run}", make_model(strategy, dropout=0.5), checks.as_dataset(batches))
 
 
-def execution(strategies):
-    batches = [checks.make_batch(8, 0, seed) for seed in range(7)]
-    for steps in (1, 3):
-        model = make_model(strategies[2], steps_per_execution=steps)
-        trained(f"execution {steps}", model, checks.as_dataset(batches))
-
-
-def jit(strategies):
-    batch = checks.make_batch(8, 2)
-    model = make_model(strategies[2], jit_compile=True)
+def jit(strategy):
+    model = make_model(strategy, jit_compile=True)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        trained("jit", model, checks.as_dataset([batch]))
+        trained("jit", model, checks.as_dataset([checks.make_batch(8, 2)]))
     found["jit warnings"] = np.array([str(warning.message) for warning in caught])
-    trained("no jit", make_model(strategies[2]), checks.as_dataset([batch]))
 
 
-def pairs(strategies):
-    """What `PairBatches` gives goes through `fit` on two replicas."""
+def large_fingerprints():
+    """A batch whose ids are next to each other, and the same with one document twice."""
+    batch = checks.make_batch(4, 1)
+    batch["query_id"] = 2**62 + np.arange(4)
+    batch["document_id"] = 2**61 + np.arange(4)
+    batch["positive_ids"] = batch["document_id"][:, None]
+    batch["negative_id"] = 2**60 + np.arange(4)[:, None]
+    twice = dict(batch, document_id=batch["document_id"] - [0, 1, 0, 0])
+    return {"apart": batch, "twice": twice}
+
+
+def compiled_step(strategy):
+    batches = [checks.make_batch(6, 2, seed) for seed in range(3)]
+    for jit_compile in (False, True):
+        model = make_model(strategy, jit_compile=jit_compile)
+        trained(f"jit {jit_compile}", model, checks.as_dataset(batches))
+        assert model.jit_compile == jit_compile
+    for name, batch in large_fingerprints().items():
+        trained(name, make_model(strategy, jit_compile=True), checks.as_dataset([batch]))
+
+
+def pairs(strategy):
+    """What `PairBatches` gives goes through `fit`."""
     from tests.test_tensorflow_step import make_pairs
 
-    for replicas in (1, 2):
-        batches = make_pairs(17, batch_size=8, num_negatives=1)
-        model = make_model(strategies[replicas])
-        trained(f"pairs {replicas}", model, batches.dataset(num_steps=2))
+    batches = make_pairs(17, batch_size=8, num_negatives=1)
+    trained("pairs", make_model(strategy), batches.dataset(num_steps=2))
 
 
-def main(path):
-    strategies = start()
-    for part in (several_steps, no_rate, four_pairs, ragged, dropout, execution, jit, pairs):
-        part(strategies)
+PARTS = {
+    1: (several_steps, no_rate, gradient, ragged, pairs),
+    2: (several_steps, no_rate, gradient, ragged, pairs, dropout, jit),
+    4: (no_rate, gradient),
+}
+
+
+def main(replicas: int, path: str, *names: str) -> None:
+    strategy = start(replicas)
+    for part in [globals()[name] for name in names] or PARTS[replicas]:
+        part(strategy)
     np.savez(path, **{name.replace("/", "|"): value for name, value in found.items()})
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(int(sys.argv[1]), *sys.argv[2:])

@@ -21,9 +21,9 @@ def run(arguments: list[str]) -> None:
     parser.add_argument("--query_length", type=int, default=64, help="tokens of a query")
     parser.add_argument("--document_length", type=int, default=512, help="tokens of a document")
     parsed = parser.parse_args(arguments)
-    from samtone_tf.export.encoder import export
+    from samtone_tf.export.encoder import export_saved_model
 
-    export(
+    export_saved_model(
         parsed.run,
         parsed.saved_model,
         query_length=parsed.query_length,

@@ -65,6 +65,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # TensorFlow prints what hardware it did not find; a user asked for none of it.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+    if not sys.stderr.isatty():
+        # In a log file a progress bar is a line each time.
+        os.environ.setdefault("TQDM_MININTERVAL", "10")
     warnings.showwarning = _show_warning
     return _run(name, arguments[1:])
 

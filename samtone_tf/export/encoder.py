@@ -1,4 +1,4 @@
-"""`export`: a trained run as a SavedModel that takes texts and gives unit vectors.
+"""`export_saved_model`: a trained run as a SavedModel that takes texts and gives unit vectors.
 
     saved_models/NAME/VERSION/            what TF Serving mounts
         encode_query, encode_document     text: string (B,) → embedding: float32 (B, D)
@@ -35,7 +35,7 @@ _TOKENS = (
 )
 
 
-def export(
+def export_saved_model(
     run: str | Path,
     out: str | Path,
     *,
@@ -83,7 +83,7 @@ def write_saved_model(
     query_length: int = 64,
     document_length: int = 512,
 ) -> Path:
-    """Writes a model in memory as a SavedModel; `export` is this for a run folder.
+    """Writes a model in memory as a SavedModel; `export_saved_model` is this for a run folder.
 
     Args:
         model: the two towers.
@@ -158,6 +158,10 @@ class EncoderModule(tf.Module):
 
     def _text_function(self, side: str):
         def encode(text):
+            # A caller's single string is not compared with the signature's shape; behind a
+            # placeholder this check is not optimised away, and says what it received.
+            text = tf.compat.v1.placeholder_with_default(text, shape=None, name="text_list")
+            text = tf.ensure_shape(text, [None], name="text_list_must_have_one_axis")
             tokens = self.tokenize(text, self._lengths[side])
             return {"embedding": self._encode[side](tokens, training=False)}
 

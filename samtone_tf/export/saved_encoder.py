@@ -17,7 +17,7 @@ class SavedEncoder:
     """Encodes texts with an exported model.
 
     Args:
-        folder: what `export` wrote; it may have been moved.
+        folder: what `samtone export` wrote; it may have been moved.
         query_length: tokens of a query; None takes what the export was given.
         document_length: the same for documents.
 

@@ -36,14 +36,25 @@ class PairVectors(NamedTuple):
 class RowLosses(NamedTuple):
     """What a loss says of the local rows, each `(B,)` float32.
 
-    loss: nats. correct: 1 where no column scores above the positive, from query to
-    document. masked: share of the row's columns, the positive's aside, that are
-    masked as false negatives.
+    loss: nats. correct: 1 where the positive scores above every other column, from
+    query to document. masked: share of the row's negatives that are masked as false ones.
     """
 
     loss: Tensor
     correct: Tensor
     masked: Tensor
+
+
+class Block(NamedTuple):
+    """Columns of one kind, each `(B, columns)`.
+
+    logits: the lowest float32 where a column does not count. masked: the false
+    negatives. negatives: columns that are no positive, no anchor and no empty slot.
+    """
+
+    logits: Tensor
+    masked: Tensor
+    negatives: Tensor
 
 
 @keras.saving.register_keras_serializable("samtone_tf", "InBatchSoftmax")
@@ -98,7 +109,7 @@ class InBatchSoftmax:
         check_temperature(temperature)
         check_choice("directions", directions, ("sum", "mean"))
         check_choice("negatives_scope", negatives_scope, ("global", "own"))
-        self.temperature = temperature
+        self.temperature = float(temperature)
         self.bidirectional = bidirectional
         self.directions = directions
         self.masks = mask_rules(masks)
@@ -142,9 +153,9 @@ class InBatchSoftmax:
         # that a row with nothing but its positive has loss 0 to the bit.
         positive = ops.sum(rows.query * rows.document, axis=-1) / self.temperature  # (B,)
         blocks = self._query_blocks(rows, columns, own, positive, masks)
-        nearest = ops.max(blocks[0][0], axis=-1)
-        if len(blocks) > 1 and rows.negative is not None:
-            nearest = ops.maximum(nearest, ops.max(blocks[1][0], axis=-1))
+        nearest = ops.max(ops.where(own, MASKED, blocks[0].logits), axis=-1)
+        if rows.negative is not None:
+            nearest = ops.maximum(nearest, ops.max(blocks[1].logits, axis=-1))
         loss = _log_sum_exp(blocks) - positive
         if self.bidirectional:
             back = self._document_blocks(rows, columns, own, positive, masks)
@@ -152,7 +163,7 @@ class InBatchSoftmax:
             blocks = blocks + back
             if self.directions == "mean":
                 loss = loss / 2.0
-        correct = ops.cast(nearest <= positive, "float32")
+        correct = ops.cast(nearest < positive, "float32")
         return RowLosses(loss, correct, _masked_share(blocks))
 
     def _query_blocks(self, rows, columns, own, positive, masks: FalseNegatives) -> list:
@@ -171,26 +182,31 @@ class InBatchSoftmax:
             blocks.append(self._same_tower_block(rows.document, columns.document, own, masks[3]))
         return blocks
 
-    def _cross_block(self, anchor, other, own, positive, false_negative) -> tuple:
+    def _cross_block(self, anchor, other, own, positive, false_negative) -> "Block":
         logits = ops.matmul(anchor, ops.transpose(other)) / self.temperature  # (B, G)
         masked = ops.logical_and(false_negative, ops.logical_not(own))
         logits = ops.where(own, positive[:, None], logits)
-        return ops.where(masked, MASKED, logits), masked
+        return Block(ops.where(masked, MASKED, logits), masked, ops.logical_not(own))
 
-    def _same_tower_block(self, anchor, same, own, false_negative) -> tuple:
+    def _same_tower_block(self, anchor, same, own, false_negative) -> "Block":
         logits = ops.matmul(anchor, ops.transpose(same)) / self.temperature  # (B, G)
         logits = ops.where(ops.logical_or(false_negative, own), MASKED, logits)
-        # The anchor itself was never a negative: it does not count as masked.
-        return logits, ops.logical_and(false_negative, ops.logical_not(own))
+        others = ops.logical_not(own)
+        return Block(logits, ops.logical_and(false_negative, others), others)
 
-    def _negative_block(self, rows, columns, own, false_negative) -> tuple:
+    def _negative_block(self, rows, columns, own, false_negative) -> "Block":
         dim, num = columns.negative.shape[-1], columns.negative.shape[1]
         every = ops.reshape(columns.negative, (-1, dim))  # (G·N, D)
         logits = ops.matmul(rows.query, ops.transpose(every)) / self.temperature
-        hidden = ops.zeros_like(logits, dtype="bool") if false_negative is None else false_negative
+        present = ops.ones_like(logits, dtype="bool")
         if self.negatives_scope == "own":
-            hidden = ops.logical_or(hidden, ops.logical_not(ops.repeat(own, num, axis=1)))
-        return ops.where(hidden, MASKED, logits), hidden
+            present = ops.repeat(own, num, axis=1)
+        if columns.ids.negative is not None:
+            filled = ops.reshape(columns.ids.negative, (-1,)) != -1
+            present = ops.logical_and(present, filled[None, :])
+        masked = ops.zeros_like(present) if false_negative is None else false_negative
+        counts = ops.logical_and(present, ops.logical_not(masked))
+        return Block(ops.where(counts, logits, MASKED), masked, present)
 
     def get_config(self) -> dict:
         """Every constructor argument, as plain values."""
@@ -296,9 +312,13 @@ def _unit(pairs: PairVectors) -> PairVectors:
 
 
 def _log_sum_exp(blocks: list) -> Tensor:
-    return ops.logsumexp(ops.concatenate([logits for logits, _ in blocks], axis=1), axis=1)
+    return ops.logsumexp(ops.concatenate([block.logits for block in blocks], axis=1), axis=1)
 
 
 def _masked_share(blocks: list) -> Tensor:
-    masked = ops.concatenate([mask for _, mask in blocks], axis=1)
-    return ops.mean(ops.cast(masked, "float32"), axis=1)
+    def count(mask):
+        return ops.sum(ops.cast(mask, "float32"), axis=1)
+
+    masked = sum(count(ops.logical_and(block.masked, block.negatives)) for block in blocks)
+    negatives = sum(count(block.negatives) for block in blocks)
+    return masked / ops.maximum(negatives, 1.0)

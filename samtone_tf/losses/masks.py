@@ -7,11 +7,11 @@ these are no negatives of pair i:
     document → query    q_j,  if d_i ∈ P(j)
     query – query       q_j,  if q_i = q_j, or d_i ∈ P(j), or d_j ∈ P(i)
     document – document d_j,  if d_i = d_j, or d_j ∈ P(i)
-    hard negative       n,    if n ∈ P(i), or its slot is empty (fingerprint −1)
+    hard negative       n,    if n ∈ P(i); a fingerprint of −1 is an empty slot, never a column
 
-The batch itself is evidence too: q_i = q_j makes d_j a member of P(i), whatever
-list of positives came with the pair. Fingerprints are compared as integers and
-never pass through floats.
+Pairs of equal query or equal document are never each other's negatives, whatever
+lists came with them. Fingerprints are compared as integers and never pass through
+floats.
 
 Rules: `"id"` compares the fingerprints of the pairs themselves, `"positives"` the
 lists of known positives. `"text"` takes effect where fingerprints are made
@@ -105,12 +105,12 @@ def false_negatives(
 
 
 def _negatives(rows: PairIds, columns: PairIds, shape: tuple, rules: tuple) -> Tensor | None:
-    """n ∈ P(i), or empty slot, as bool `(B, G·N)`; None when there are no ids of negatives."""
+    """n ∈ P(i) as bool `(B, G·N)`; None when there are no ids of negatives."""
     if columns.negative is None:
         return None
     negative = ops.reshape(columns.negative, (-1,))  # (G·N,)
     wide = (shape[0], ops.shape(negative)[0])
-    masked = ops.broadcast_to((negative == -1)[None, :], wide)
+    masked = ops.zeros(wide, dtype="bool")
     if "id" in rules or "text" in rules:
         masked = ops.logical_or(masked, equal(rows.document, negative, wide))
     if "positives" in rules:

@@ -111,7 +111,8 @@ class T5Attention(keras.layers.Layer):
     """
 
     def __init__(self, hidden_dim, num_heads, head_dim, dropout=0.0, **kwargs):
-        super().__init__(**kwargs)
+        # No autocast: `bias` is float32 and must stay it; in bfloat16 its lowest is -inf.
+        super().__init__(autocast=False, **kwargs)
         self.hidden_dim = hidden_dim
         self.num_heads = num_heads
         self.head_dim = head_dim
@@ -154,7 +155,10 @@ class T5Attention(keras.layers.Layer):
             heads(self.value(states)),
         )
         logits = ops.matmul(query, ops.transpose(key, (0, 1, 3, 2)))  # (B, heads, L, L)
-        weights = ops.softmax(ops.cast(logits, "float32") + bias, axis=-1)
+        logits = ops.cast(logits, "float32") + bias
+        # Keras warns of a softmax over one element, which a text of one token is.
+        alone = logits.shape[-1] == 1
+        weights = ops.ones_like(logits) if alone else ops.softmax(logits, axis=-1)
         weights = self.weight_dropout(ops.cast(weights, self.compute_dtype), training=training)
         mixed = ops.transpose(ops.matmul(weights, value), (0, 2, 1, 3))
         mixed = ops.reshape(mixed, (-1, num_tokens, self.num_heads * self.head_dim))

@@ -89,7 +89,7 @@ class T5EncoderBlock(keras.layers.Layer):
     """
 
     def __init__(self, config: EncoderConfig, **kwargs):
-        super().__init__(**kwargs)
+        super().__init__(autocast=False, **kwargs)  # `bias` stays float32
         self.hidden_dim = config.hidden_dim
         policy = self.dtype_policy
         self.attention_norm = rms_norm("attention_norm", policy)
@@ -145,7 +145,7 @@ class T5Stack(keras.layers.Layer):
             config.hidden_dim,
             config.num_buckets,
             config.max_distance,
-            dtype=policy,
+            dtype="float32",
             name="position_bias",
         )
         self.blocks = [

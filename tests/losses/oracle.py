@@ -65,11 +65,11 @@ def contrastive(
                 for n in range(len(negative[j])):
                     if negatives_scope == "own" and j != i:
                         continue
-                    if negative_id is not None:
-                        if negative_id[j][n] == -1 or known(i, negative_id[j][n]):
-                            continue
+                    fingerprint = None if negative_id is None else negative_id[j][n]
+                    if fingerprint is not None and (fingerprint == -1 or known(i, fingerprint)):
+                        continue
                     rivals.append(score(query[i], np.asarray(negative[j][n], "float64")))
-        correct.append(float(all(rival <= positive for rival in rivals)))
+        correct.append(float(all(rival < positive for rival in rivals)))
         columns = [positive, *rivals]
         if same_tower in ("query", "both"):
             for j in others:

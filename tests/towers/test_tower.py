@@ -79,9 +79,6 @@ def test_c06_a_text_without_tokens_is_the_zero_vector_and_spoils_no_other(tower)
     assert np.linalg.norm(vectors[0]) == pytest.approx(1, abs=1e-6)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="BUG towers: the bias is cast to bfloat16; see test_encoder.py"
-)
 def test_mixed_bfloat16_vectors_are_float32_and_close(tower):
     half = Tower(CONFIG, embedding_dim=12, dtype="mixed_bfloat16")
     half.build()
@@ -120,11 +117,6 @@ def test_config_round_trip():
     assert revived.dtype_policy == tower.dtype_policy
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="BUG towers.attention: keras.ops.softmax warns on an axis of size 1, "
-    "so one text of one token, not padded, warns",
-)
 def test_a_batch_of_length_1_is_silent(tower):
     alone = tower(**batch_of([[1]], 1)).numpy()  # warnings are errors
     np.testing.assert_allclose(alone, tower(**batch_of([[1]], 5)), atol=1e-5)

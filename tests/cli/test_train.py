@@ -1,0 +1,171 @@
+"""Pins of cli.train: flags and YAML become the run's configuration; what is unknown is refused."""
+
+import json
+
+import numpy as np
+import pytest
+import yaml
+
+from samtone_tf.config import DataConfig, LossConfig, ModelConfig, RunConfig, TrainConfig
+from samtone_tf.training import train as training
+from samtone_tf.training.run_folder import load_config, load_model
+from tests import tiny
+from tests.cli.runner import TINY_FLAGS, refuse, samtone, succeed
+
+pytestmark = tiny.quiet_save
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """The configurations that `train` was called with, instead of training."""
+    calls = []
+    monkeypatch.setattr(training, "train", lambda config, out: calls.append((config, out)))
+    return calls
+
+
+def write_yaml(path, content):
+    path.write_text(yaml.safe_dump(content))
+    return path
+
+
+def test_no_flag_gives_the_defaults(started):
+    succeed("train", "--data", "pairs:faq.jsonl", "--out", "R")
+    assert started == [(RunConfig(data=DataConfig(source="pairs:faq.jsonl")), "R")]
+
+
+@pytest.mark.parametrize("data", [["--data", "beir:x"], ["--data=beir:x"]], ids=str)
+def test_every_flag_arrives(started, data):
+    succeed(
+        "train", *data, "--out", "R",
+        "--data.split", "dev", "--data.query_length", "9", "--data.document_length", "10",
+        "--data.num_negatives", "2", "--data.max_positives", "3", "--data.vocabulary", "v.spm",
+        "--data.vocabulary_size", "99", "--model.size", "t5.1.1-small",
+        "--model.architecture", "ade_spl", "--model.embedding_dim", "7", "--model.num_layers", "1",
+        "--model.dropout", "0.25", "--model.dtype", "mixed_bfloat16", "--loss.name", "samtone",
+        "--loss.same_tower", "both", "--loss.temperature", "0.01", "--loss.bidirectional", "true",
+        "--loss.directions", "mean", "--loss.masks", "id,text", "--loss.negatives_scope", "own",
+        "--train.steps", "7", "--train.batch_size", "512", "--train.optimizer", "adafactor",
+        "--train.learning_rate", "1e-4", "--train.warmup_steps", "3", "--train.seed", "5",
+        "--train.report_every", "2", "--train.save_every", "4", "--train.deterministic", "false",
+        "--train.jit_compile", "true",
+    )  # fmt: skip
+    assert started[0][0] == RunConfig(
+        data=DataConfig("beir:x", "dev", 9, 10, 2, 3, "v.spm", 99),
+        model=ModelConfig(
+            size="t5.1.1-small",
+            architecture="ade_spl",
+            embedding_dim=7,
+            num_layers=1,
+            dropout=0.25,
+            dtype="mixed_bfloat16",
+        ),
+        loss=LossConfig("samtone", "both", 0.01, True, "mean", ["id", "text"], "own"),
+        train=TrainConfig(7, 512, "adafactor", 1e-4, 3, 5, 2, 4, False, True),
+    )
+
+
+def test_a_list_of_shared_parts_and_no_masks(started):
+    flags = ("--model.architecture", "[encoder, projection]", "--loss.masks", "none")
+    succeed("train", "--out", "R", *flags)
+    assert started[0][0].model.architecture == ["encoder", "projection"]
+    assert started[0][0].loss.masks == []
+
+
+@pytest.mark.parametrize("flags_first", [False, True])
+def test_flags_override_the_file_wherever_they_stand(started, tmp_path, flags_first):
+    content = {"data": {"source": "beir:x"}, "train": {"steps": 7, "seed": 3}}
+    file = ["--config", write_yaml(tmp_path / "run.yaml", content)]
+    flags = ["--train.steps", "9", "--data", "beir:y", "--out", "R"]
+    succeed("train", *(flags + file if flags_first else file + flags))
+    ((config, _),) = started
+    assert (config.train.steps, config.train.seed, config.data.source) == (9, 3, "beir:y")
+
+
+def test_a_printed_configuration_reads_back_equal(started, tmp_path):
+    flags = ("--data", "beir:x", "--model.architecture", "ade", "--loss.masks", "id,positives")
+    more = ("--train.learning_rate", "3e-4", "--loss.temperature", "0.01")
+    printed = succeed("train", *flags, *more, "--print_config").out
+    assert yaml.safe_load(printed)["train"]["learning_rate"] == 3e-4
+    (tmp_path / "run.yaml").write_text(printed)
+    succeed("train", *flags, *more, "--out", "A")
+    succeed("train", "--config", tmp_path / "run.yaml", "--out", "A")
+    assert started[0] == started[1]
+    assert started[0][0].model.architecture == "ade"
+
+
+@pytest.mark.slow
+def test_a_runs_own_configuration_trains_it_again(tmp_path):
+    """From a run folder to the same weights, to the bit, with one flag."""
+    beir = tiny.write_beir(tmp_path / "beir")
+    succeed("train", "--data", f"beir:{beir}", "--out", tmp_path / "one", *TINY_FLAGS)
+    file = tmp_path / "one" / "config.yaml"
+    done = succeed("train", "--config", file, "--out", tmp_path / "two")
+    assert f"next: samtone export {tmp_path / 'two'}" in done.out
+    assert load_config(tmp_path / "one") == load_config(tmp_path / "two")
+    one, two = load_model(tmp_path / "one"), load_model(tmp_path / "two")
+    for a, b in zip(one.trainable_variables, two.trainable_variables, strict=True):
+        np.testing.assert_array_equal(np.asarray(a), np.asarray(b))
+    last = json.loads((tmp_path / "two" / "metrics.jsonl").read_text().splitlines()[-1])
+    assert last["step"] == 5
+
+
+@pytest.mark.parametrize(
+    ("flags", "named"),
+    [
+        (["--model.arch", "ade"], "--model.arch"),
+        (["--model.arch=ade"], "--model.arch"),
+        (["--train.step", "5"], "--train.step"),
+        (["--learning_rate", "5"], "--learning_rate"),
+        (["--train.steps", "many"], "many"),
+        (["--train.steps", "1.5"], "1.5"),
+        (["--train.optimizer", "sgd"], "sgd"),
+        (["--loss.name", "triplet"], "triplet"),
+        (["--loss.same_tower", "none"], "none"),
+        (["--model.dtype", "float16"], "float16"),
+        (["extra"], "extra"),
+    ],
+    ids=str,
+)
+def test_unknown_flags_and_values_are_refused(started, flags, named):
+    line = refuse("train", "--data", "beir:x", "--out", "R", *flags)
+    assert named in line
+    assert line.endswith("(see `samtone train --help`)")
+    assert started == []
+
+
+@pytest.mark.parametrize(
+    ("content", "named"),
+    [
+        ({"train": {"stepz": 5}}, "stepz"),
+        ({"trian": {"steps": 5}}, "trian"),
+        ({"model": {"architecture": "tied"}}, "tied"),
+        ({"loss": {"temperature": 0}}, "temperature=0"),
+    ],
+    ids=str,
+)
+def test_unknown_keys_and_values_of_a_file_are_refused(started, tmp_path, content, named):
+    file = write_yaml(tmp_path / "run.yaml", content)
+    assert named in refuse("train", "--config", file, "--out", "R")
+    assert started == []
+
+
+def test_a_file_that_is_absent_or_no_yaml_is_refused(started, tmp_path):
+    assert "gone.yaml" in refuse("train", "--config", tmp_path / "gone.yaml", "--out", "R")
+    (tmp_path / "odd.yaml").write_text("train: [1, 2\nloss: {")
+    assert "odd.yaml" in refuse("train", "--config", tmp_path / "odd.yaml", "--out", "R")
+    assert started == []
+
+
+def test_the_folder_to_write_must_be_named(started):
+    assert "out" in refuse("train", "--data", "beir:x")
+    assert started == []
+
+
+def test_c07_a_scale_as_temperature_warns_loudly_and_once(started):
+    flags = ("--data", "beir:x", "--out", "R", "--loss.temperature", "20")
+    done = samtone("train", *flags, show_warnings=True)
+    assert done.code == 0
+    (line,) = done.err.splitlines()
+    assert line.startswith("warning: `temperature` is 20.0: ")
+    assert "temperature=0.05" in line
+    assert started[0][0].loss.temperature == 20

@@ -1,0 +1,80 @@
+"""Pins of training.callbacks: which steps are reported and saved, and the stop at the first NaN."""
+
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from samtone_tf.training import callbacks
+
+
+class Model:
+    """What a callback sees of a model: a step, a rate, and a reset that is counted."""
+
+    def __init__(self):
+        self.optimizer = SimpleNamespace(iterations=0, learning_rate=0.5)
+        self.resets = 0
+
+    def reset_metrics(self):
+        self.resets += 1
+
+
+def play(callback, losses, end=True):
+    """One step per loss."""
+    model = Model()
+    callback.set_model(model)
+    callback.on_train_begin()
+    for batch, loss in enumerate(losses):
+        model.optimizer.iterations += 1
+        callback.on_train_batch_end(batch, {"loss": loss, "accuracy": 0.25})
+    if end:
+        callback.on_train_end()
+    return model
+
+
+@pytest.mark.parametrize(
+    ("every", "steps", "reported"),
+    [(2, 5, [2, 4, 5]), (2, 4, [2, 4]), (1, 3, [1, 2, 3]), (10, 3, [3])],
+)
+def test_every_few_steps_and_the_last_are_reported(tmp_path, every, steps, reported):
+    report = callbacks.Report(tmp_path / "metrics.jsonl", every, steps)
+    model = play(report, [1.5] * steps)
+    lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in lines] == reported
+    assert model.resets == len(reported)
+    assert report.lines == lines
+    assert {name: lines[0][name] for name in ("loss", "accuracy", "learning_rate")} == {
+        "loss": 1.5,
+        "accuracy": 0.25,
+        "learning_rate": 0.5,
+    }
+
+
+@pytest.mark.parametrize("loss", [float("nan"), float("inf")])
+def test_the_first_loss_that_is_no_number_stops_the_run(tmp_path, loss):
+    report = callbacks.Report(tmp_path / "metrics.jsonl", 100, 100)
+    with pytest.raises(FloatingPointError, match=f"The loss became {loss} at step 3"):
+        play(report, [1.0, 1.0, loss, 1.0])
+    assert not (tmp_path / "metrics.jsonl").exists()
+
+
+@pytest.mark.parametrize(("print_lines", "shown"), [(True, "step 2  loss 1.5"), (False, "")])
+def test_lines_are_printed_only_where_there_is_no_progress_bar(
+    tmp_path, capsys, print_lines, shown
+):
+    play(callbacks.Report(tmp_path / "metrics.jsonl", 2, 2, print_lines), [1.5, 1.5])
+    assert capsys.readouterr().out.startswith(shown)
+    assert bool(shown) == print_lines
+
+
+@pytest.mark.parametrize(
+    ("every", "steps", "saved"),
+    [(2, 5, [2, 4, 5]), (2, 4, [2, 4]), (10, 3, [3]), (1, 2, [1, 2])],
+)
+def test_every_few_steps_and_the_end_are_saved_once(tmp_path, monkeypatch, every, steps, saved):
+    done = []
+    monkeypatch.setattr(
+        callbacks, "save_model", lambda model, run: done.append((model.optimizer.iterations, run))
+    )
+    play(callbacks.SaveEvery(tmp_path, every), [1.0] * steps)
+    assert done == [(step, tmp_path) for step in saved]
