@@ -318,8 +318,10 @@ class TrainConfig:
     Args:
         steps: updates of the weights.
         batch_size: pairs of one global batch, over all replicas.
-        optimizer: adam or adafactor.
-        learning_rate: rate after warm-up; decays linearly to 0 at the last step.
+        optimizer: adafactor or adam.
+        learning_rate: rate after warm-up; decays linearly to 0 at the last step. For
+            Adafactor, 0.02 suits training from scratch and 0.001 pretrained weights; for
+            Adam, 0.001 from scratch.
         warmup_steps: steps over which the rate grows from 0.
         seed: of the weights, the order of the pairs, and dropout.
         report_every: steps between lines of metrics.jsonl.
@@ -330,8 +332,8 @@ class TrainConfig:
 
     steps: int = 1000
     batch_size: int = 256
-    optimizer: Literal["adam", "adafactor"] = "adam"
-    learning_rate: float = 1e-3
+    optimizer: Literal["adafactor", "adam"] = "adafactor"
+    learning_rate: float = 0.02
     warmup_steps: int = 0
     seed: int = 0
     report_every: int = 50

@@ -2,13 +2,15 @@
 
 from pathlib import Path
 
+from samtone_tf.config import check_choice
 from samtone_tf.data.records import RetrievalData
 from samtone_tf.evaluation.bm25 import bm25_run
 from samtone_tf.evaluation.evaluate import evaluate
 from samtone_tf.evaluation.evaluation import Evaluation
 from samtone_tf.evaluation.retrieval import self_retrieval_ids
 from samtone_tf.export.saved_encoder import SavedEncoder
-from samtone_tf.index.store import build_index
+from samtone_tf.index.base import check_k
+from samtone_tf.index.store import KINDS, build_index
 
 
 def evaluate_model(
@@ -37,6 +39,8 @@ def evaluate_model(
         FileNotFoundError, ValueError: no model with this package's signatures, or data
             without a judged query.
     """
+    check_choice("search", search, KINDS)
+    check_k(depth, "depth")
     encoder = model if isinstance(model, SavedEncoder) else SavedEncoder(model)
     vectors = encoder.encode_document(list(data.documents.values()))
     built = build_index(search, vectors, list(data.documents), model=encoder.fingerprint)

@@ -13,13 +13,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from samtone_tf.config import check_choice
 from samtone_tf.data.records import RetrievalData
 from samtone_tf.export.saved_encoder import SavedEncoder, check_saved_model
 from samtone_tf.index.base import Index
 from samtone_tf.index.folder import check_new_folder
 from samtone_tf.index.report import MAX_QUERIES, IndexReport
 from samtone_tf.index.scann_settings import ScannSettings
-from samtone_tf.index.store import build_index, load_index
+from samtone_tf.index.store import KINDS, build_index, load_index
 
 
 class Hit(NamedTuple):
@@ -76,6 +77,7 @@ class Retriever:
             FileExistsError: `out` holds something.
             FileNotFoundError, ValueError: no model with this package's signatures.
         """
+        check_choice("kind", kind, KINDS)
         check_new_folder(out, overwrite=overwrite)
         encoder = SavedEncoder(model)
         ids = list(data.documents)

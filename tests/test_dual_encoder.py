@@ -15,7 +15,6 @@ from samtone_tf.losses.contrastive import InBatchSoftmax, SamToNe
 from tests import checks
 
 # Keras's own use of NumPy when it writes weights.
-pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
 
 ROOT = Path(__file__).parent.parent
 PER_TOWER = {"token_embedding": 1, "encoder": 2 + 9, "projection": 1}

@@ -10,8 +10,6 @@ from samtone_tf.export.saved_encoder import SavedEncoder
 from samtone_tf.judge import evaluate_model
 from tests import tiny
 
-pytestmark = tiny.quiet_save
-
 
 @pytest.fixture(scope="module")
 def encoder():

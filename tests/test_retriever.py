@@ -11,8 +11,6 @@ from samtone_tf.data.records import RetrievalData
 from samtone_tf.retriever import Retriever
 from tests import tiny
 
-pytestmark = tiny.quiet_save
-
 QUERIES = ["the old harbour", "the famous tunnel", "nothing of the kind"]
 
 

@@ -19,7 +19,8 @@ samtone quickstart --out /tmp/quickstart --overwrite
 samtone quickstart --train.steps 20
 """
 
-MARKER = "results.json"
+RESULTS = "results.json"
+MARKER = ("started.txt", "A folder of `samtone quickstart`; --overwrite replaces all of it.\n")
 MODELS = ("BM25", "untrained", "in-batch softmax", "SamToNe")
 MEASURES = ("P@1", "MRR", "nDCG@10", "R@100")
 NUM_SEARCHES = 5
@@ -56,7 +57,7 @@ def run(arguments: list[str]) -> None:
     out = prepare(Path(parsed.out), parsed.overwrite)
     config = replace(CONFIG, train=replace(CONFIG.train, steps=parsed.train.steps))
     rows, searches = job(config, out)
-    (out / MARKER).write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
+    (out / RESULTS).write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
     print(f"\n{table(rows)}\n\n{searches}")
     print(f"wrote {out}: results.json, runs/, saved_models/, indexes/")
 
@@ -74,7 +75,9 @@ def prepare(out: Path, overwrite: bool) -> Path:
             "The quickstart compares with BM25, which needs bm25s: pip install 'samtone-tf[mining]'"
         )
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        ours = (out / MARKER).is_file() or (out / "started.txt").is_file()
+        # A whole folder is removed below: only one with our own words in it.
+        marker = out / MARKER[0]
+        ours = marker.is_file() and marker.read_bytes() == MARKER[1].encode()
         if not (overwrite and ours):
             raise FileExistsError(
                 f"`out` must be a new or empty folder. Received: {out}. Choose another, or replace "
@@ -82,7 +85,7 @@ def prepare(out: Path, overwrite: bool) -> Path:
             )
         shutil.rmtree(out)
     out.mkdir(parents=True, exist_ok=True)
-    (out / "started.txt").write_text("A folder of `samtone quickstart`.\n", encoding="utf-8")
+    (out / MARKER[0]).write_bytes(MARKER[1].encode())
     return out
 
 

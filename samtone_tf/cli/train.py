@@ -25,7 +25,7 @@ def run(arguments: list[str]) -> None:
     for name, kind in sections.items():
         parser.add_class_arguments(kind, name)
     _explain_data(parser)
-    parsed = parser.parse_args(spell_out_data(arguments))
+    parsed = parser.parse_args(config_first(spell_out_data(arguments)))
     made = parser.instantiate(parsed)
     config = RunConfig(**{name: getattr(made, name) for name in sections})
     from samtone_tf.training.train import train
@@ -44,6 +44,33 @@ def spell_out_data(arguments: list[str]) -> list[str]:
             argument = "--data.source=" + argument.removeprefix("--data=")
         spelled.append(argument)
     return spelled
+
+
+def config_first(arguments: list[str]) -> list[str]:
+    """Moves `--config FILE` to the front, so that flags override it wherever they stand."""
+    first, rest = [], []
+    remaining = iter(arguments)
+    for argument in remaining:
+        if argument == "--config":
+            first += [argument, *([value] if (value := next(remaining, None)) is not None else [])]
+        else:
+            (first if argument.startswith("--config=") else rest).append(argument)
+    for path in first[1::2] + [a.removeprefix("--config=") for a in first if "=" in a]:
+        check_yaml(path)
+    return first + rest
+
+
+def check_yaml(path: str) -> None:
+    """Raises ValueError that names the file when it cannot be read as YAML."""
+    import yaml
+
+    try:
+        with open(path, encoding="utf-8") as file:
+            yaml.safe_load(file)
+    except FileNotFoundError as error:
+        raise FileNotFoundError(f"`--config` names {path}, which does not exist.") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ValueError(f"`--config` must name a YAML file. Received: {path}: {error}") from error
 
 
 def _explain_data(parser) -> None:

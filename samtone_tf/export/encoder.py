@@ -142,7 +142,7 @@ class EncoderModule(tf.Module):
         import tensorflow_text
 
         # A tf.Module finds variables in lists of its own, not inside Keras layers.
-        self.weights = [variable.value for variable in model.variables]
+        self.weights = [variable.value for variable in model.weights]
         self.tokenizer = tensorflow_text.SentencepieceTokenizer(model=tokenizer.model)
         self._encode = {"query": model.encode_query, "document": model.encode_document}
         self._lengths = lengths

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 from tqdm import tqdm
 
-from samtone_tf.data.tokenizer import PAD_ID, Tokenizer
+from samtone_tf.data.tokenizer import PAD_ID, Tokenizer, check_length
 from samtone_tf.export.encoder import EXTRA, SIDES
 
 
@@ -32,6 +32,10 @@ class SavedEncoder:
         query_length: int | None = None,
         document_length: int | None = None,
     ):
+        given = {"query": query_length, "document": document_length}
+        for length in given.values():
+            if length is not None:
+                check_length(length)
         self.folder = check_saved_model(folder)
         # Registers the tokenizer's ops, which the graph names.
         import tensorflow_text  # noqa: F401
@@ -40,18 +44,17 @@ class SavedEncoder:
         self._check_signatures()
         about = json.loads((self.folder / EXTRA / "samtone.json").read_text(encoding="utf-8"))
         self.tokenizer = Tokenizer.from_file(self.folder / EXTRA / "vocabulary.spm")
-        given = {"query": query_length, "document": document_length}
-        self.lengths = {side: given[side] or about["lengths"][side] for side in SIDES}
+        self.lengths = {
+            side: about["lengths"][side] if given[side] is None else given[side] for side in SIDES
+        }
         self.embedding_dim = about["embedding_dim"]
 
     @property
     def fingerprint(self) -> str:
-        """Hash of the weights: equal for copies of one export, different for others."""
-        digest = hashlib.blake2b(digest_size=8)
-        for path in sorted((self.folder / "variables").iterdir()):
-            with path.open("rb") as file:
-                while block := file.read(1 << 20):
-                    digest.update(block)
+        """Hash of weights and vocabulary: equal for every export of one model."""
+        digest = hashlib.blake2b(self.tokenizer.fingerprint.encode(), digest_size=8)
+        for weight in self._model.weights:
+            digest.update(weight.numpy().tobytes())
         return digest.hexdigest()
 
     def encode_query(self, texts: Sequence[str | bytes], batch_size: int = 64) -> np.ndarray:

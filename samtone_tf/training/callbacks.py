@@ -20,12 +20,14 @@ class Report(keras.callbacks.Callback):
         path: file to append to.
         every: steps per line.
         steps: steps of the whole run; the last one is always reported.
+        schedule: learning rate as a function of the step; a line holds the last one used.
         print_lines: also print each line, for where no progress bar is seen.
     """
 
-    def __init__(self, path: Path, every: int, steps: int, print_lines: bool = False):
+    def __init__(self, path: Path, every: int, steps: int, schedule, print_lines: bool = False):
         super().__init__()
-        self.path, self.every, self.steps, self.print_lines = path, every, steps, print_lines
+        self.path, self.every, self.steps = path, every, steps
+        self.schedule, self.print_lines = schedule, print_lines
         self.lines: list[dict] = []
 
     def on_train_begin(self, logs=None):
@@ -44,7 +46,7 @@ class Report(keras.callbacks.Callback):
         line = {
             "step": step,
             **{name: round(float(value), 6) for name, value in logs.items()},
-            "learning_rate": float(self.model.optimizer.learning_rate),
+            "learning_rate": float(self.schedule(step - 1)),
             "seconds": round(time.perf_counter() - self.start, 2),
         }
         self.lines.append(line)

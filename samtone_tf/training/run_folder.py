@@ -14,6 +14,7 @@ import json
 import os
 import platform
 import sys
+import zipfile
 from importlib import metadata
 from pathlib import Path
 
@@ -56,10 +57,10 @@ def load_model(path: str | Path) -> DualEncoder:
         importlib.import_module(f"samtone_tf.{module}")
     try:
         model = keras.saving.load_model(path)
-    except (ValueError, TypeError, OSError) as error:
+    except (ValueError, TypeError, OSError, KeyError, zipfile.BadZipFile) as error:
         raise ValueError(
             f"`path` must be a .keras file with a DualEncoder. Received: {path}, which Keras "
-            f"cannot load: {str(error).strip().splitlines()[0]}"
+            f"cannot load: {(str(error).strip() or type(error).__name__).splitlines()[0]}"
         ) from error
     if not isinstance(model, DualEncoder):
         raise ValueError(

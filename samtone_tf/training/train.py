@@ -128,7 +128,13 @@ def make_schedule(config: TrainConfig) -> LinearDecay:
 def fit(model: DualEncoder, batches: PairBatches, config: TrainConfig, run: Path) -> Report:
     """Runs the steps, with a progress bar on a terminal and report lines elsewhere."""
     on_terminal = sys.stdout.isatty()
-    report = Report(run / "metrics.jsonl", config.report_every, config.steps, not on_terminal)
+    report = Report(
+        run / "metrics.jsonl",
+        config.report_every,
+        config.steps,
+        make_schedule(config),
+        print_lines=not on_terminal,
+    )
     board = keras.callbacks.TensorBoard(
         run / "tensorboard", update_freq=config.report_every, write_graph=False
     )

@@ -9,8 +9,6 @@ import tensorflow as tf
 from tests import tiny
 from tests.cli.runner import TINY_FLAGS, refuse, samtone
 
-pytestmark = tiny.quiet_save
-
 
 def edit(name, change):
     """Makes a BEIR folder in which one file is `change`d; returns its source name."""

@@ -12,8 +12,6 @@ from samtone_tf.training.run_folder import load_config
 from tests import tiny
 from tests.cli.runner import TINY_FLAGS, refuse, samtone, succeed
 
-pytestmark = tiny.quiet_save
-
 QUESTIONS = ("the old harbour", "the famous tunnel")
 
 

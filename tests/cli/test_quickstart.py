@@ -9,7 +9,6 @@ import pytest
 from samtone_tf.cli import quickstart
 from samtone_tf.data import sources
 from samtone_tf.data.docstrings import read_docstrings, split_fingerprint
-from tests import tiny
 from tests.cli.runner import refuse, succeed
 
 MODELS = ["BM25", "untrained", "in-batch softmax", "SamToNe"]
@@ -48,7 +47,6 @@ def finished(tmp_path_factory):
 
 
 @pytest.mark.slow
-@tiny.quiet_save
 class TestTheWholeJob:
     """One run of seconds, looked at from several sides."""
 

@@ -16,8 +16,6 @@ from samtone_tf.export.encoder import EncoderModule, export_saved_model, write_s
 from samtone_tf.training.run_folder import load_model
 from tests import checks, tiny
 
-pytestmark = tiny.quiet_save
-
 LONG = "the old harbour stands beside the river " * 30
 
 

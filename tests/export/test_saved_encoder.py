@@ -9,8 +9,6 @@ import tensorflow as tf
 from samtone_tf.export.saved_encoder import SavedEncoder
 from tests import tiny
 
-pytestmark = tiny.quiet_save
-
 TEXTS = [*tiny.ODD_TEXTS, b"\xff\xfe caf\xe9", *tiny.docstring_texts(40)]
 
 

@@ -12,8 +12,6 @@ import pytest
 
 from tests import tiny
 
-pytestmark = tiny.quiet_save
-
 HERE = Path(__file__).parent
 SIDES = {"encode_query": "query", "encode_document": "document", "serving_default": "query"}
 TEXTS = [*tiny.ODD_TEXTS, b"\xff\xfe caf\xe9", *tiny.docstring_texts(1000 - len(tiny.ODD_TEXTS))]

@@ -7,12 +7,14 @@ import pytest
 
 from samtone_tf.training import callbacks
 
+RATES = [0.5, 0.25, 0.125, 0.0625, 0.03125]
+
 
 class Model:
-    """What a callback sees of a model: a step, a rate, and a reset that is counted."""
+    """What a callback sees of a model: a step, and a reset that is counted."""
 
     def __init__(self):
-        self.optimizer = SimpleNamespace(iterations=0, learning_rate=0.5)
+        self.optimizer = SimpleNamespace(iterations=0)
         self.resets = 0
 
     def reset_metrics(self):
@@ -37,7 +39,7 @@ def play(callback, losses, end=True):
     [(2, 5, [2, 4, 5]), (2, 4, [2, 4]), (1, 3, [1, 2, 3]), (10, 3, [3])],
 )
 def test_every_few_steps_and_the_last_are_reported(tmp_path, every, steps, reported):
-    report = callbacks.Report(tmp_path / "metrics.jsonl", every, steps)
+    report = callbacks.Report(tmp_path / "metrics.jsonl", every, steps, RATES.__getitem__)
     model = play(report, [1.5] * steps)
     lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
     assert [line["step"] for line in lines] == reported
@@ -46,13 +48,13 @@ def test_every_few_steps_and_the_last_are_reported(tmp_path, every, steps, repor
     assert {name: lines[0][name] for name in ("loss", "accuracy", "learning_rate")} == {
         "loss": 1.5,
         "accuracy": 0.25,
-        "learning_rate": 0.5,
+        "learning_rate": RATES[reported[0] - 1],  # of the update just made, counted from 0
     }
 
 
 @pytest.mark.parametrize("loss", [float("nan"), float("inf")])
 def test_the_first_loss_that_is_no_number_stops_the_run(tmp_path, loss):
-    report = callbacks.Report(tmp_path / "metrics.jsonl", 100, 100)
+    report = callbacks.Report(tmp_path / "metrics.jsonl", 100, 100, RATES.__getitem__)
     with pytest.raises(FloatingPointError, match=f"The loss became {loss} at step 3"):
         play(report, [1.0, 1.0, loss, 1.0])
     assert not (tmp_path / "metrics.jsonl").exists()
@@ -62,7 +64,10 @@ def test_the_first_loss_that_is_no_number_stops_the_run(tmp_path, loss):
 def test_lines_are_printed_only_where_there_is_no_progress_bar(
     tmp_path, capsys, print_lines, shown
 ):
-    play(callbacks.Report(tmp_path / "metrics.jsonl", 2, 2, print_lines), [1.5, 1.5])
+    play(
+        callbacks.Report(tmp_path / "metrics.jsonl", 2, 2, RATES.__getitem__, print_lines),
+        [1.5, 1.5],
+    )
     assert capsys.readouterr().out.startswith(shown)
     assert bool(shown) == print_lines
 

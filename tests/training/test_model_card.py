@@ -8,8 +8,6 @@ from samtone_tf.config import LossConfig, RunConfig
 from samtone_tf.training.model_card import write_model_card
 from tests import tiny
 
-pytestmark = tiny.quiet_save
-
 
 @pytest.mark.parametrize("architecture", tiny.ARCHITECTURES)
 def test_the_card_of_a_run_has_its_numbers(architecture):

@@ -15,8 +15,6 @@ from samtone_tf.training import train as training
 from samtone_tf.training.run_folder import load_model
 from tests import tiny
 
-pytestmark = tiny.quiet_save
-
 
 def train(out, config, data=None):
     return training.train(config, out, data=data or tiny.data(), tokenizer=tiny.tokenizer())
