@@ -1,15 +1,14 @@
 """What a run is made of, as frozen dataclasses: typed, printable, and checked when they are made.
 
 Only numbers, strings and lists live here, so that a configuration can be a YAML
-file, command-line flags, or the `config.yaml` of a run folder. This file imports
-nothing of the package and no Keras.
+file, command-line flags, or the `config.yaml` of a run folder. No Keras here.
 """
 
-import numbers
-import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Literal
+
+from samtone_tf.checks import check_at_least, check_choice, check_same_tower, check_temperature
 
 _ENCODER_DIMS = ("num_layers", "hidden_dim", "num_heads", "head_dim", "feedforward_dim")
 # Raffel et al. 2020 and the t5.1.1 release notes; `mini` is ours, made to train on a laptop's CPU.
@@ -40,20 +39,6 @@ PARTS = ARCHITECTURES["sde"]
 """What two towers can share; `"encoder"` is all of T5 above its token table."""
 
 MASKS = ("id", "text", "positives")
-
-
-def check_at_least(name: str, value: float, smallest: float) -> None:
-    """Raises ValueError when `value` is below `smallest`."""
-    if value < smallest:
-        raise ValueError(f"`{name}` must be at least {smallest}. Received: {name}={value}.")
-
-
-def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
-    """Raises ValueError when `value` is none of `choices`."""
-    if value not in choices:
-        raise ValueError(
-            f"`{name}` must be one of {', '.join(choices)}. Received: {name}={value!r}."
-        )
 
 
 def shared_parts(architecture: str | list[str] | tuple[str, ...]) -> tuple[str, ...]:
@@ -96,24 +81,6 @@ def mask_rules(masks: str | list[str] | tuple[str, ...]) -> tuple[str, ...]:
                 f"`masks` may hold {', '.join(MASKS)} or be none. Received: {name!r} in {masks}."
             )
     return tuple(name for name in MASKS if name in masks)
-
-
-def check_temperature(temperature: float) -> None:
-    """Raises when a temperature cannot be one, and warns when it looks like its inverse."""
-    if isinstance(temperature, bool) or not isinstance(temperature, numbers.Real):
-        raise TypeError(f"`temperature` must be a number. Received: temperature={temperature!r}.")
-    if not temperature > 0 or temperature == float("inf"):
-        raise ValueError(
-            "`temperature` must be greater than 0 and finite. "
-            f"Received: temperature={temperature}. Published T5 dual encoders use 0.01."
-        )
-    if temperature > 1:
-        warnings.warn(
-            f"`temperature` is {temperature}: cosines are DIVIDED by it, so above 1 the loss can "
-            f"hardly tell documents apart. If {temperature} is a scale, pass "
-            f"temperature={1 / temperature:g} instead.",
-            stacklevel=3,
-        )
 
 
 @dataclass(frozen=True)
@@ -223,6 +190,7 @@ class DataConfig:
         check_at_least("data.document_length", self.document_length, 2)
         check_at_least("data.num_negatives", self.num_negatives, 0)
         check_at_least("data.max_positives", self.max_positives, 1)
+        check_at_least("data.vocabulary_size", self.vocabulary_size, 16)
 
 
 @dataclass(frozen=True)
@@ -308,6 +276,7 @@ class LossConfig:
 
     def __post_init__(self):
         check_temperature(self.temperature)
+        check_same_tower(self.same_tower, self.bidirectional, self.name == "samtone")
         object.__setattr__(self, "masks", list(mask_rules(self.masks)))
 
 
@@ -319,9 +288,9 @@ class TrainConfig:
         steps: updates of the weights.
         batch_size: pairs of one global batch, over all replicas.
         optimizer: adafactor or adam.
-        learning_rate: rate after warm-up; decays linearly to 0 at the last step. For
-            Adafactor, 0.02 suits training from scratch and 0.001 pretrained weights; for
-            Adam, 0.001 from scratch.
+        learning_rate: rate after warm-up; decays linearly to 0 at the last step. Unless
+            set, 0.02 for adafactor and 0.001 for adam, which suit training from scratch;
+            pretrained weights want 0.001 with adafactor.
         warmup_steps: steps over which the rate grows from 0.
         seed: of the weights, the order of the pairs, and dropout.
         report_every: steps between lines of metrics.jsonl.
@@ -333,11 +302,11 @@ class TrainConfig:
     steps: int = 1000
     batch_size: int = 256
     optimizer: Literal["adafactor", "adam"] = "adafactor"
-    learning_rate: float = 0.02
+    learning_rate: float | None = None
     warmup_steps: int = 0
     seed: int = 0
     report_every: int = 50
-    save_every: int = 1000
+    save_every: int = 200
     deterministic: bool = True
     jit_compile: bool = False
 
@@ -352,7 +321,7 @@ class TrainConfig:
         check_at_least("train.batch_size", self.batch_size, 2)
         check_at_least("train.seed", self.seed, 0)
         check_at_least("train.warmup_steps", self.warmup_steps, 0)
-        if not self.learning_rate > 0:
+        if self.learning_rate is not None and not self.learning_rate > 0:
             raise ValueError(
                 "`train.learning_rate` must be greater than 0. "
                 f"Received: train.learning_rate={self.learning_rate}."
@@ -362,6 +331,13 @@ class TrainConfig:
                 "`train.warmup_steps` must be below `train.steps`. "
                 f"Received: warmup_steps={self.warmup_steps}, steps={self.steps}."
             )
+
+    @property
+    def peak_rate(self) -> float:
+        """`learning_rate`, or the optimizer's default."""
+        if self.learning_rate is not None:
+            return self.learning_rate
+        return {"adafactor": 0.02, "adam": 0.001}[self.optimizer]
 
 
 @dataclass(frozen=True)

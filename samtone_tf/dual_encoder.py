@@ -11,8 +11,10 @@ from typing import Any
 import keras
 from keras import ops
 
-from samtone_tf.config import EncoderConfig, check_at_least, shared_parts
-from samtone_tf.losses.contrastive import InBatchSoftmax, PairVectors
+from samtone_tf.checks import check_at_least
+from samtone_tf.config import EncoderConfig, shared_parts
+from samtone_tf.losses.contrastive import InBatchSoftmax
+from samtone_tf.losses.inputs import PairVectors
 from samtone_tf.losses.masks import PairIds
 from samtone_tf.metrics import StepMetrics
 from samtone_tf.towers.tower import Tower
@@ -203,10 +205,16 @@ class DualEncoder(keras.Model):
                 "`loss_weights`: there are no labels. fit reports "
                 f"{[metric.name for metric in self.step_metrics.all()]}."
             )
+        if isinstance(self.optimizer, keras.optimizers.LossScaleOptimizer):
+            raise ValueError(
+                "`optimizer` must not be a LossScaleOptimizer: the step scales no loss, since "
+                "float16 is refused and bfloat16 needs none. Pass the optimizer inside it."
+            )
         if keras.backend.backend() == "tensorflow":
             from samtone_tf import tensorflow_step
 
             tensorflow_step.check_replicas(self)
+            tensorflow_step.use_full_float32()
 
     def _maybe_symbolic_build(self, iterator=None, data_batch=None):
         # Keras would average the first batch over the replicas to learn its

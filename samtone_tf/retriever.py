@@ -13,14 +13,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from samtone_tf.config import check_choice
+from samtone_tf.checks import check_choice
 from samtone_tf.data.records import RetrievalData
 from samtone_tf.export.saved_encoder import SavedEncoder, check_saved_model
 from samtone_tf.index.base import Index
 from samtone_tf.index.folder import check_new_folder
 from samtone_tf.index.report import MAX_QUERIES, IndexReport
 from samtone_tf.index.scann_settings import ScannSettings
-from samtone_tf.index.store import KINDS, build_index, load_index
+from samtone_tf.index.store import KINDS, build_index, load_index, resolve_kind
 
 
 class Hit(NamedTuple):
@@ -59,7 +59,7 @@ class Retriever:
         data: RetrievalData,
         out: str | Path,
         *,
-        kind: str = "scann",
+        kind: str = "auto",
         settings: ScannSettings | None = None,
         overwrite: bool = False,
     ) -> "Retriever":
@@ -69,7 +69,7 @@ class Retriever:
             model: folder of an exported model.
             data: its documents are indexed; up to 1,000 of its queries measure the index.
             out: folder to write.
-            kind: `"scann"` or `"exact"`.
+            kind: `"scann"`, `"exact"`, or `"auto"`: ScaNN where it can be imported.
             settings: of ScaNN; None derives them from the size of the corpus.
             overwrite: replace an index that `out` already holds.
 
@@ -78,6 +78,7 @@ class Retriever:
             FileNotFoundError, ValueError: no model with this package's signatures.
         """
         check_choice("kind", kind, KINDS)
+        kind = resolve_kind(kind)
         check_new_folder(out, overwrite=overwrite)
         encoder = SavedEncoder(model)
         ids = list(data.documents)

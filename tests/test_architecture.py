@@ -10,7 +10,7 @@ PACKAGE = Path(__file__).parent.parent / "samtone_tf"
 
 # A module may import from its own rung (cycles apart) and from the ones before it.
 LADDER = [
-    ["version", "types", "config", "data.records"],
+    ["version", "types", "checks", "output_folder", "config", "data.records"],
     ["data", "towers", "losses", "optimizers", "metrics", "unit_norm", "checkpoints"],
     ["dual_encoder", "tensorflow_step", "distribution"],
     ["training", "export"],

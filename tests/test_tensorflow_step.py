@@ -204,7 +204,7 @@ def test_equal_seeds_train_equally_and_other_seeds_do_not():
 
 def test_layers_of_a_tower_draw_different_masks():
     model = make_model(dropout=0.5)
-    tensorflow_step.set_dropout_seeds(model, "query")
+    tensorflow_step.set_dropout_seeds(model, "query", 0)
     states = [v.numpy() for v in model.query_tower.variables if "seed_generator" in v.path]
     assert len(states) == 6
     assert len({tuple(state) for state in states}) == 6
@@ -441,3 +441,22 @@ def test_c22_jit_compile_is_switched_off_with_a_message(replicas):
 @pytest.mark.slow
 def test_c18_pair_batches_train_on_two_replicas(replicas):
     assert_same_run(replicas[2]["pairs"], replicas[1]["pairs"])
+
+
+def test_labels_and_weights_are_refused():
+    model, batch = make_model(), checks.make_batch(4)
+    dataset = checks.as_dataset([batch]).map(lambda pairs: (pairs, tf.zeros(4)))
+    with pytest.raises(ValueError, match="their own labels"):
+        model.fit(dataset, verbose=0, shuffle=False)
+
+
+def test_a_loss_scale_optimizer_is_refused():
+    model = make_model(optimizer=keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD()))
+    with pytest.raises(ValueError, match="must not be a LossScaleOptimizer"):
+        checks.fit(model, [checks.make_batch(4)])
+
+
+def test_c05_products_are_not_rounded_to_tf32():
+    tf.config.experimental.enable_tensor_float_32_execution(True)
+    checks.fit(make_model(), [checks.make_batch(4)])
+    assert not tf.config.experimental.tensor_float_32_execution_enabled()

@@ -23,7 +23,9 @@ def run(arguments: list[str]) -> None:
     parser.add_argument("--model", required=True, type=str, help="folder of `samtone export`")
     parser.add_argument("--data", required=True, type=str, help=SOURCES_HELP)
     parser.add_argument("--split", type=str, default="test", help="whose judgements count")
-    parser.add_argument("--search", type=str, default="scann", help="scann or exact")
+    parser.add_argument(
+        "--search", type=str, default="auto", help="scann, exact, or auto: scann where it installs"
+    )
     parser.add_argument("--depth", type=int, default=1000, help="documents per query in a run")
     parser.add_argument("--query_length", type=int, default=None, help="tokens; default: export's")
     parser.add_argument(
@@ -31,7 +33,10 @@ def run(arguments: list[str]) -> None:
     )
     parser.add_argument("--bm25", action="store_true", help="add a row for BM25")
     parser.add_argument(
-        "--drop_self", action="store_true", help="ignore hits that are the query (ArguAna, Quora)"
+        "--drop_self",
+        type=bool | None,
+        default=None,
+        help="ignore hits that are the query itself; default: for ArguAna and Quora",
     )
     parser.add_argument("--out", type=str, default=None, help="results as JSON, a new file")
     parser.add_argument("--run", type=str, default=None, help="run of --search, TREC, a new file")
@@ -54,10 +59,11 @@ def run(arguments: list[str]) -> None:
         bm25=parsed.bm25,
     )
     print(result.table())
+    searched = next(name for name in ("scann", "exact") if name in result.runs)
     if parsed.out:
         Path(parsed.out).write_text(json.dumps(result.to_json(), indent=2) + "\n", "utf-8")
     if parsed.run:
-        write_run(result.runs[parsed.search], parsed.run)
+        write_run(result.runs[searched], parsed.run)
 
 
 def check_new_file(path: str | None) -> None:

@@ -30,3 +30,5 @@ def run(arguments: list[str]) -> None:
         document_length=parsed.document_length,
     )
     print(f"wrote {parsed.saved_model}: encode_query, encode_document (text → embedding)")
+    if not parsed.saved_model.rstrip("/").rsplit("/", 1)[-1].isdigit():
+        print("note: TF Serving only finds versions, folders with a whole number as their name")

@@ -19,18 +19,24 @@ def run(arguments: list[str]) -> None:
     parser.add_argument("--model", required=True, type=str, help="folder of `samtone export`")
     parser.add_argument("--data", required=True, type=str, help=SOURCES_HELP)
     parser.add_argument("--out", required=True, type=str, help="index folder to write")
-    parser.add_argument("--kind", type=str, default="scann", help="scann or exact")
-    parser.add_argument("--split", type=str, default="test", help="whose queries measure the index")
+    parser.add_argument(
+        "--kind", type=str, default="auto", help="scann, exact, or auto: scann where it installs"
+    )
+    parser.add_argument(
+        "--split",
+        type=str,
+        default=None,
+        help="whose queries measure the index; default: test, dev or train, the first there is",
+    )
     parser.add_argument("--overwrite", action="store_true", help="replace an index that is there")
     parsed = parser.parse_args(arguments)
-    from samtone_tf.data.sources import load_data
     from samtone_tf.export.saved_encoder import check_saved_model
     from samtone_tf.index.folder import check_new_folder
     from samtone_tf.retriever import Retriever
 
     check_saved_model(parsed.model)
     check_new_folder(parsed.out, overwrite=parsed.overwrite)
-    data = load_data(parsed.data, parsed.split)
+    data = load_split(parsed.data, parsed.split)
     for note in data.notes:
         print(f"note: {note}")
     retriever = Retriever.build(
@@ -38,7 +44,22 @@ def run(arguments: list[str]) -> None:
     )
     report = retriever.report
     print(
-        f"wrote {parsed.out}: {report.num_documents} documents, {report.kind}, "
+        f"wrote {parsed.out}: {report.num_documents} documents, {report.description}, "
         f"recall@10 {report.recall_at_10:.4f} and recall@100 {report.recall_at_100:.4f} against "
         f"exact search ({report.num_queries} queries, {report.queries})"
     )
+
+
+def load_split(source: str, split: str | None):
+    """The data set with the judgements of `split`, or of the first split that it has."""
+    from samtone_tf.data.sources import load_data
+
+    if split is not None:
+        return load_data(source, split)
+    errors = []
+    for name in ("test", "dev", "train"):
+        try:
+            return load_data(source, name)
+        except ValueError as error:
+            errors.append(error)
+    raise errors[0]

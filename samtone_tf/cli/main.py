@@ -31,6 +31,8 @@ options:
   --help       this text; `samtone COMMAND --help` explains a command
   --version    the version
 
+Bad input ends with one line and exit code 2; SAMTONE_TRACEBACK=1 shows where it was raised.
+
 example:
   samtone train --data beir:scifact --out runs/scifact
   samtone export runs/scifact saved_models/scifact/1
@@ -81,8 +83,8 @@ def _run(name: str, arguments: list[str]) -> int:
         return command.run(arguments) or 0
     except ArgumentError as error:
         return _fail(program, str(error))
-    except KeyboardInterrupt:
-        print(f"{program}: interrupted", file=sys.stderr)
+    except KeyboardInterrupt as interrupt:
+        print(f"{program}: interrupted", *interrupt.args, sep="; ", file=sys.stderr)
         return 130
     except BrokenPipeError:
         # The reader went away (`| head`): not an error, and nothing more to say.

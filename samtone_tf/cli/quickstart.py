@@ -12,6 +12,7 @@ from pathlib import Path
 
 from samtone_tf.cli.parser import make_parser
 from samtone_tf.config import DataConfig, LossConfig, ModelConfig, RunConfig, TrainConfig
+from samtone_tf.output_folder import check_new
 
 EXAMPLES = """
 samtone quickstart
@@ -79,10 +80,7 @@ def prepare(out: Path, overwrite: bool) -> Path:
         marker = out / MARKER[0]
         ours = marker.is_file() and marker.read_bytes() == MARKER[1].encode()
         if not (overwrite and ours):
-            raise FileExistsError(
-                f"`out` must be a new or empty folder. Received: {out}. Choose another, or replace "
-                "an earlier quickstart with --overwrite."
-            )
+            check_new(out, "out", "Choose another, or replace an earlier one with --overwrite.")
         shutil.rmtree(out)
     out.mkdir(parents=True, exist_ok=True)
     (out / MARKER[0]).write_bytes(MARKER[1].encode())
@@ -93,7 +91,7 @@ def job(config: RunConfig, out: Path) -> tuple[list[dict], str]:
     """Trains, exports, judges; returns the table's rows and the example searches."""
     import keras
 
-    from samtone_tf.data.docstrings import split_fingerprint
+    from samtone_tf.data.fingerprints import split_fingerprint
     from samtone_tf.data.sources import load_data
     from samtone_tf.export.encoder import write_saved_model
     from samtone_tf.training.train import make_model, make_tokenizer, train
@@ -162,7 +160,7 @@ def search(saved: Path, data, index: Path) -> str:
     # Spread over the held-out queries, and not picked by hand.
     chosen = list(data.qrels)[:: max(1, len(data.qrels) // NUM_SEARCHES)][:NUM_SEARCHES]
     queries = [data.queries[query_id] for query_id in chosen]
-    lines = []
+    lines = [f"Five held-out questions, by {retriever.report.description}:\n"]
     for query_id, query, hits in zip(chosen, queries, retriever.search(queries, 3), strict=True):
         answer = ", ".join(data.qrels[query_id])
         lines.append(as_text(f"{query}   (written for {answer})", hits))

@@ -39,9 +39,8 @@ def read_queries(given: list[str]) -> list[str]:
     """The questions of the command line; `-` stands for the lines of standard input."""
     queries = []
     for query in given:
-        lines = [line.rstrip("\n") for line in sys.stdin] if query == "-" else [query]
-        queries.extend(line for line in lines if line.strip())
-    if not queries:
+        queries.extend([line.rstrip("\n") for line in sys.stdin] if query == "-" else [query])
+    if not any(query.strip() for query in queries):
         raise ValueError("`query` must hold at least one question. Received: only empty ones.")
     return queries
 

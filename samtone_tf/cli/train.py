@@ -48,16 +48,17 @@ def spell_out_data(arguments: list[str]) -> list[str]:
 
 def config_first(arguments: list[str]) -> list[str]:
     """Moves `--config FILE` to the front, so that flags override it wherever they stand."""
-    first, rest = [], []
+    files, rest = [], []
     remaining = iter(arguments)
     for argument in remaining:
-        if argument == "--config":
-            first += [argument, *([value] if (value := next(remaining, None)) is not None else [])]
+        name, equals, value = argument.partition("=")
+        if name == "--config":
+            value = value if equals else next(remaining, "")
+            check_yaml(value)
+            files.append(f"--config={value}")
         else:
-            (first if argument.startswith("--config=") else rest).append(argument)
-    for path in first[1::2] + [a.removeprefix("--config=") for a in first if "=" in a]:
-        check_yaml(path)
-    return first + rest
+            rest.append(argument)
+    return files + rest
 
 
 def check_yaml(path: str) -> None:
@@ -67,8 +68,10 @@ def check_yaml(path: str) -> None:
     try:
         with open(path, encoding="utf-8") as file:
             yaml.safe_load(file)
-    except FileNotFoundError as error:
-        raise FileNotFoundError(f"`--config` names {path}, which does not exist.") from error
+    except OSError as error:
+        raise FileNotFoundError(
+            f"`--config` must name a YAML file. Received: {path!r}, which cannot be read."
+        ) from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ValueError(f"`--config` must name a YAML file. Received: {path}: {error}") from error
 

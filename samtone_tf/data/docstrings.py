@@ -2,11 +2,10 @@
 
 A query is the summary line of a docstring, its document the rest. Files are parsed,
 nothing is imported. What the set holds depends on the versions of the packages, so print
-`split_fingerprint` beside every number measured on it.
+`fingerprints.split_fingerprint` beside every number measured on it.
 """
 
 import ast
-import hashlib
 import importlib.util
 import re
 import warnings
@@ -74,18 +73,6 @@ def read_docstrings(split: str = "train", packages: tuple[str, ...] = PACKAGES) 
         qrels={_query_id(entry): {entry.name: 1} for entry in chosen},
         notes=notes,
     )
-
-
-def split_fingerprint(data: RetrievalData) -> str:
-    """Return a short hash of the judged queries and their documents, whatever their order."""
-    texts = sorted(
-        (data.queries[pair.query_id], data.documents[pair.document_id]) for pair in data.pairs()
-    )
-    digest = hashlib.blake2b(digest_size=6)
-    for text in (text for pair in texts for text in pair):
-        raw = text.encode("utf-8", "surrogatepass")
-        digest.update(len(raw).to_bytes(8, "big") + raw)
-    return digest.hexdigest()
 
 
 def _query_id(entry: _Docstring) -> str:

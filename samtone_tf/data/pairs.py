@@ -6,6 +6,7 @@ Such a file has no separate corpus: the corpus is every document and negative in
 import csv
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -30,8 +31,9 @@ def read_pairs(file: str | Path, split: str) -> RetrievalData:
     Columns: `query` and `document`; optional are `title` (put before the document's
     text), `negatives` (a list of texts; in .tsv and .csv a JSON list in one column),
     `query_id`, `document_id` and `split`. Without ids, a text's fingerprint is its id,
-    so rows with the same text share one record. With a `split` column only the rows of
-    `split` are judged; without one, all are.
+    so rows with the same text share one record; a negative is the first document with
+    its text, if there is one. With a `split` column only the rows of `split` are judged;
+    without one, all are, so what was trained on the file cannot be judged with it.
 
     A .csv needs a header and follows the usual quoting. A .tsv is split at tabs and
     nothing is a quote. Its first line is a header if any field of it is a column's name;
@@ -42,10 +44,10 @@ def read_pairs(file: str | Path, split: str) -> RetrievalData:
         split: which rows are judged, such as `train`.
     """
     path = Path(file)
-    rows = _rows(path)
     collected = _Collected(path)
-    for number, row in rows:
-        collected.add(number, row, split)
+    with _long_csv_fields():
+        for number, row in _rows(path):
+            collected.add(number, row, split)
     return collected.finish(split)
 
 
@@ -57,7 +59,8 @@ class _Collected:
     queries: dict[str, str] = field(default_factory=dict)
     documents: dict[str, str] = field(default_factory=dict)
     qrels: Qrels = field(default_factory=dict)
-    negative_texts: dict[str, dict[str, None]] = field(default_factory=dict)
+    negative_texts: dict[str, dict[str, None]] = field(default_factory=dict)  # by query id
+    negative_places: dict[str, str] = field(default_factory=dict)  # text → its first place
     splits: dict[str | None, int] = field(default_factory=dict)  # split → its first line
     num_rows: int = 0
     num_repeated: int = 0
@@ -80,7 +83,7 @@ class _Collected:
             judged[document_id] = 1
             self.negative_texts.setdefault(query_id, {}).update(dict.fromkeys(negatives))
         for text in negatives:
-            self.documents.setdefault(f"d{fingerprint(text):016x}", text)
+            self.negative_places.setdefault(text, place)
 
     def _record(
         self, records: dict[str, str], column: str, text: str, row: dict, place: str
@@ -100,11 +103,15 @@ class _Collected:
         self._check_splits(split)
         notes = []
         if None in self.splits and split != "train":
-            notes.append(f"the file has no split column; all {self.num_rows} rows are judged")
+            notes.append(
+                f"the file has no split column: all {self.num_rows} rows are judged, and if the "
+                "model was trained on this file the numbers are not held out; add a split column"
+            )
         if self.num_repeated:
             notes.append(f"{self.num_repeated} rows repeat an earlier pair")
+        id_of = self._negative_ids()
         negatives = {
-            query_id: tuple(f"d{fingerprint(text):016x}" for text in texts)
+            query_id: tuple(id_of[text] for text in texts)
             for query_id, texts in self.negative_texts.items()
             if texts
         }
@@ -117,6 +124,17 @@ class _Collected:
             negatives=negatives,
             notes=tuple(notes),
         )
+
+    def _negative_ids(self) -> dict[str, str]:
+        """Text → document id of every negative; a text that no row answers with is added."""
+        # Only now: the row that gives a text its id may come after those that deny it.
+        known: dict[str, str] = {}
+        for document_id, text in self.documents.items():
+            known.setdefault(text, document_id)
+        return {
+            text: known.get(text) or self._record(self.documents, "document_id", text, {}, place)
+            for text, place in self.negative_places.items()
+        }
 
     def _check_splits(self, split: str) -> None:
         if not self.num_rows:
@@ -173,6 +191,16 @@ def _tsv_fields(path: Path) -> Iterator[tuple[int, list[str]]]:
     for number, line in read_lines(path):
         if line.strip():
             yield number, line.split("\t")
+
+
+@contextmanager
+def _long_csv_fields() -> Iterator[None]:
+    """Lift the `csv` module's limit of 131,072 characters a field; it is one for the process."""
+    before = csv.field_size_limit(2**31 - 1)  # the most that a C long holds everywhere
+    try:
+        yield
+    finally:
+        csv.field_size_limit(before)
 
 
 def _csv_fields(path: Path) -> Iterator[tuple[int, list[str]]]:

@@ -10,10 +10,12 @@ from functools import lru_cache
 import numpy as np
 import tensorflow as tf
 
+from samtone_tf.config import MASKS
+from samtone_tf.data.hard_negatives import HardNegatives
 from samtone_tf.data.records import RetrievalData
 from samtone_tf.data.token_cache import TokenCache
 from samtone_tf.data.tokenizer import Tokenizer
-from samtone_tf.data.training_pairs import ABSENT, MASKS, make_training_pairs
+from samtone_tf.data.training_pairs import ABSENT, TrainingPairs, make_training_pairs
 
 _NEGATIVES_STREAM = 1  # keeps the draws of negatives apart from those of the order
 
@@ -40,16 +42,19 @@ class PairBatches:
         query_length: tokens per query, end token included; longer ones are cut.
         document_length: the same for documents and negatives.
         num_negatives: hard negatives per query, drawn anew in each batch when there are
-            more. Where there are fewer, the slot is all padding and its id -1.
+            more. Where there are fewer, the slot is all padding and its id -1; some
+            query must have one.
         seed: int >= 0; decides the order and the draws.
         masks: what counts as the same or as known: any of `id`, `text`, `positives`
-            (see `make_training_pairs`).
+            (see `make_training_pairs`). Pass those of the loss, `loss.masks`:
+            `text` takes effect here, in the fingerprints, and the loss cannot make up for it.
         max_positives: the most known positives a pair lists.
 
     Attributes:
         num_pairs: pairs to train on.
         steps_per_epoch: full batches in them.
-        statistics: counts of what was cut or is absent.
+        statistics: counts of what was cut or is absent, and `negatives_per_query`, the
+            mean number of slots for hard negatives that are filled, 0 to `num_negatives`.
         notes: one line per oddity found.
     """
 
@@ -69,6 +74,8 @@ class PairBatches:
         self._table = table = make_training_pairs(data, masks, max_positives)
         self.num_pairs = len(table.pairs)
         _check_arguments(batch_size, self.num_pairs, num_negatives, seed)
+        if num_negatives:
+            _check_negatives(num_negatives, table, data.source)
         self.batch_size = batch_size
         self.num_negatives = num_negatives
         self.seed = seed
@@ -87,7 +94,12 @@ class PairBatches:
             [*(table.fingerprint_of[i] for i in document_ids), ABSENT], dtype=np.int64
         )  # the last one is what row -1 finds
         if num_negatives:
-            self._negative_rows = self._make_negative_rows()
+            self._negatives = HardNegatives(
+                [
+                    [self._documents.row(i) for i in table.negatives.get(query_id, ())]
+                    for query_id in query_texts  # in the order of the rows of `_queries`
+                ]
+            )
         self._permutation = lru_cache(maxsize=2)(self._make_permutation)
         self.statistics = self._statistics()
         self.notes = (*table.notes, *self._count_notes())
@@ -108,7 +120,8 @@ class PairBatches:
             "positive_ids": self._table.positive_fingerprints[chosen],
         }
         if self.num_negatives:
-            rows = self._draw_negatives(step, chosen)  # (B, N)
+            random = np.random.default_rng((self.seed, _NEGATIVES_STREAM, step))
+            rows = self._negatives.draw(self._query_rows[chosen], self.num_negatives, random)
             batch["negatives"] = self._documents.padded(rows)
             batch["negative_id"] = self._fingerprint_of_row[rows]
         return batch
@@ -160,22 +173,6 @@ class PairBatches:
     def _make_permutation(self, epoch: int) -> np.ndarray:
         return np.random.default_rng((self.seed, epoch)).permutation(self.num_pairs)
 
-    def _make_negative_rows(self) -> np.ndarray:
-        """Rows of every pair's hard negatives, -1 where it has fewer: (pairs, at least N)."""
-        given = [self._table.negatives.get(pair.query_id, ()) for pair in self._table.pairs]
-        width = max(self.num_negatives, *map(len, given))
-        rows = np.full((len(given), width), -1, dtype=np.int32)
-        for place, ids in enumerate(given):
-            rows[place, : len(ids)] = [self._documents.row(document_id) for document_id in ids]
-        return rows
-
-    def _draw_negatives(self, step: int, chosen: np.ndarray) -> np.ndarray:
-        rows = self._negative_rows[chosen]
-        keys = np.random.default_rng((self.seed, _NEGATIVES_STREAM, step)).random(rows.shape)
-        keys[rows < 0] = 2.0  # above every draw: absent ones come last
-        drawn = np.argsort(keys, axis=1)[:, : self.num_negatives]
-        return np.take_along_axis(rows, drawn, axis=1)  # (B, N)
-
     def _statistics(self) -> dict[str, float]:
         unique = len(np.unique(self._table.document_fingerprints))
         statistics = {
@@ -187,11 +184,13 @@ class PairBatches:
             "truncated_documents": self._documents.truncated,
             "positives_overflow": self._table.positives_overflow,
             "unique_document_share": unique / self.num_pairs,
+            "negatives_per_query": 0.0,
         }
         if self.num_negatives:
-            present = np.sum(self._negative_rows >= 0, axis=1)
-            absent = np.maximum(self.num_negatives - present, 0)
-            statistics["absent_negatives"] = int(absent.sum())
+            counts = self._negatives.counts[self._query_rows]
+            filled = int(np.minimum(counts, self.num_negatives).sum())
+            statistics["negatives_per_query"] = filled / self.num_pairs
+            statistics["absent_negatives"] = self.num_pairs * self.num_negatives - filled
         return statistics
 
     def _count_notes(self) -> list[str]:
@@ -233,3 +232,13 @@ def _check_arguments(batch_size: int, num_pairs: int, num_negatives: int, seed: 
         )
     if seed < 0:
         raise ValueError(f"`seed` must be at least 0. Received: seed={seed}. Use 0 or more.")
+
+
+def _check_negatives(num_negatives: int, table: TrainingPairs, source: str) -> None:
+    if not any(table.negatives.values()):
+        why = f" ({'; '.join(table.notes)})" if table.notes else ""
+        raise ValueError(
+            f"`num_negatives` must be 0 for {source}: no query of it has a hard negative. "
+            f"Received: num_negatives={num_negatives}{why}. "
+            "Add hard negatives, such as the column `negatives` of a pairs file, or set it to 0."
+        )

@@ -9,7 +9,7 @@ from itertools import islice
 import numpy as np
 from tqdm import tqdm
 
-from samtone_tf.data.tokenizer import END_ID, PAD_ID, Tokenizer, check_length, finish
+from samtone_tf.data.tokenizer import PAD_ID, Tokenizer, check_length, finish
 
 _CHUNK = 1024  # texts per call of the tokenizer
 
@@ -74,35 +74,25 @@ class TokenCache:
             )
         return self._rows[record_id]
 
-    def padded(self, rows: np.ndarray, length: int | None = None) -> dict[str, np.ndarray]:
-        """Return the texts at `rows` as arrays of one length.
+    def padded(self, rows: np.ndarray) -> dict[str, np.ndarray]:
+        """Return the texts at `rows` as arrays, padded to `length`.
 
         Args:
             rows: integers of any shape; -1 stands for no text and gives padding only.
-            length: tokens per text, at most the length the cache was built with, which
-                is the default. A text that is longer is cut and keeps its end token.
 
         Returns:
             `token_ids`, int32, and `padding_mask`, bool and true at tokens; both have
             the shape of `rows` and one more axis of `length`.
         """
-        length = self.length if length is None else length
-        check_length(length)
-        if length > self.length:
-            raise ValueError(
-                "`length` must be at most the length that the texts were cut to. "
-                f"Received: length={length}, the cache has {self.length}. Build a longer cache."
-            )
         rows = np.asarray(rows, dtype=np.int64)
         self._check_rows(rows)
         starts = self.offsets[rows]
         sizes = np.where(rows < 0, 0, self.offsets[rows + 1] - starts)
-        position = np.arange(length)
+        position = np.arange(self.length)
         padding_mask = position < sizes[..., None]  # (..., L)
         places = np.where(padding_mask, starts[..., None] + position, 0)
         token_ids = np.take(self.values, places, mode="clip") if self.values.size else places
         token_ids = np.where(padding_mask, token_ids, PAD_ID).astype(np.int32)
-        token_ids[..., -1] = np.where(sizes > length, END_ID, token_ids[..., -1])
         return {"token_ids": token_ids, "padding_mask": padding_mask}
 
     def _check_rows(self, rows: np.ndarray) -> None:

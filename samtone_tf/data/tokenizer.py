@@ -8,7 +8,8 @@ version, so `setup.cfg` keeps it below 0.2.2, as tensorflow-text 2.20 has it.
 
 import hashlib
 import io
-from collections.abc import Iterable, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -19,8 +20,10 @@ END_ID = 1
 UNKNOWN_ID = 2
 _EXPECTED_IDS = {"pad": PAD_ID, "eos": END_ID, "unk": UNKNOWN_ID, "bos": -1}
 
+_MIN_VOCABULARY_SIZE = 16  # pad, end, unknown, the word mark and a dozen characters
 _MAX_TRAINING_TEXTS = 200_000
 _MAX_TRAINING_CHARACTERS = 10_000  # of one text; a vocabulary gains nothing from the rest
+_MAX_TRAINING_TOTAL = 100_000_000  # characters; the trainer holds all of them in memory
 
 
 class Tokenizer:
@@ -63,22 +66,27 @@ class Tokenizer:
 
         Args:
             texts: at most 200,000 of them are used, evenly spread when there are more.
-            vocabulary_size: pieces wanted, special ones included. A small corpus
-                supports fewer and then gets fewer.
+                Of each its first 10,000 characters count, or as many fewer as keep the
+                total within 100 million.
+            vocabulary_size: pieces wanted, special ones included; at least 16. A small
+                corpus supports fewer and then gets fewer.
         """
-        kept = [cut for text in texts if (cut := " ".join(text[:_MAX_TRAINING_CHARACTERS].split()))]
-        if not kept:
+        if vocabulary_size < _MIN_VOCABULARY_SIZE:
+            raise ValueError(
+                f"`vocabulary_size` must be at least {_MIN_VOCABULARY_SIZE}. "
+                f"Received: vocabulary_size={vocabulary_size}. "
+                "The default is 8000; T5's own vocabulary has 32,000."
+            )
+        chosen = _choose(texts)
+        if not chosen:
             raise ValueError(
                 "`texts` must hold at least one text that is not empty. "
                 "Received: none. Train the tokenizer on the corpus."
             )
-        if len(kept) > _MAX_TRAINING_TEXTS:
-            chosen = np.linspace(0, len(kept) - 1, _MAX_TRAINING_TEXTS).astype(int)
-            kept = [kept[i] for i in chosen]
         written = io.BytesIO()
         try:
             sentencepiece.SentencePieceTrainer.train(
-                sentence_iterator=iter(kept),
+                sentence_iterator=_cut(chosen),
                 model_writer=written,
                 model_type="unigram",
                 vocab_size=vocabulary_size,
@@ -96,7 +104,7 @@ class Tokenizer:
         except RuntimeError as error:
             raise ValueError(
                 f"`vocabulary_size` must cover the characters of `texts`. "
-                f"Received: vocabulary_size={vocabulary_size} for {len(kept)} texts "
+                f"Received: vocabulary_size={vocabulary_size} for {len(chosen)} texts "
                 f"({_one_line(error)}). Ask for more pieces."
             ) from error
         return cls(written.getvalue())
@@ -142,6 +150,27 @@ def check_length(length: int) -> None:
             "`length` must be at least 2 tokens: one of the text and the end token. "
             f"Received: length={length}. T5 retrievers use 64 for queries and 256 for documents."
         )
+
+
+def _choose(texts: Iterable[str]) -> list[str]:
+    """The texts to train on, whole and not copied."""
+    filled = [text for text in texts if text[:_MAX_TRAINING_CHARACTERS].strip()]
+    if len(filled) <= _MAX_TRAINING_TEXTS:
+        return filled
+    return [filled[i] for i in np.linspace(0, len(filled) - 1, _MAX_TRAINING_TEXTS).astype(int)]
+
+
+def _cut(texts: list[str]) -> Iterator[str]:
+    """Yield the beginning of each text with single spaces, cut where the total needs it."""
+    sizes = np.array([len(text) for text in texts])
+    # The most characters of one text for which all of them together are few enough.
+    longest = bisect_right(
+        range(1, _MAX_TRAINING_CHARACTERS + 1),
+        _MAX_TRAINING_TOTAL,
+        key=lambda length: np.minimum(sizes, length).sum(),
+    )
+    for text in texts:
+        yield " ".join(text[:longest].split())
 
 
 def _load(model: bytes) -> sentencepiece.SentencePieceProcessor:

@@ -5,13 +5,14 @@ A mask compares fingerprints, never strings. Which pairs meet in a batch is deci
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 
+from samtone_tf.config import MASKS
 from samtone_tf.data.fingerprints import fingerprint, normalise
 from samtone_tf.data.records import Pair, RetrievalData
 
-MASKS = ("id", "text", "positives")
 ABSENT = -1  # a fingerprint that no record has
 
 
@@ -132,9 +133,10 @@ def _positive_table(
     overflow = 0
     for row, (query_id, document_id) in enumerate(pairs):
         own = document_of[document_id]
-        listed = [own, *(other for other in known.get(query_of[query_id], ()) if other != own)]
-        overflow += len(listed) > max_positives
-        listed = listed[:max_positives]
+        positives = known.get(query_of[query_id], ())  # own is among them, or there are none
+        overflow += len(positives) > max_positives
+        others = (number for number in positives if number != own)
+        listed = [own, *islice(others, max_positives - 1)]
         table[row, : len(listed)] = listed
     return table, overflow
 

@@ -2,20 +2,33 @@
 
 Exact search shows what the model is worth. The difference to an approximate index
 is the index's loss, and is shown as such, never as the model's quality.
+
+An approximate index works harder the more it is asked for, so each of its measures
+comes from the search that its user would make: one for 10, or a deep one.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from samtone_tf.data.records import RetrievalData
 from samtone_tf.evaluation.evaluation import Evaluation
-from samtone_tf.evaluation.measures import measure
-from samtone_tf.evaluation.retrieval import Exclude, first_hits, search_run, self_retrieval_ids
+from samtone_tf.evaluation.measures import MEASURES, Scores, measure
+from samtone_tf.evaluation.retrieval import (
+    Exclude,
+    drops_self,
+    first_hits,
+    search_run,
+    self_retrieval_ids,
+)
 from samtone_tf.evaluation.trec import Run, ranking
 from samtone_tf.index.base import Index, check_k, check_vectors
 from samtone_tf.index.exact import ExactIndex
-from samtone_tf.index.report import index_report
+from samtone_tf.index.report import IndexReport, index_report
+
+SHALLOW = 10
+"""`k` of the search behind an approximate index's measures with a cutoff up to it."""
 
 EncodeQueries = Callable[[list[str]], np.ndarray]
 
@@ -26,21 +39,24 @@ def evaluate(
     indexes: Sequence[Index],
     *,
     depth: int = 1000,
-    drop_self: bool = False,
+    drop_self: bool | None = None,
     runs: Mapping[str, Run] | None = None,
 ) -> Evaluation:
     """Encode the judged queries, search every index, judge every run.
 
     An index's loss is computed when an `ExactIndex` over the same documents is among
-    `indexes`. Measures of an approximate index are those of a search `depth` deep,
-    which may look harder than one for 10; `index_recall` is measured at 10 and 100.
+    `indexes`. An approximate index is searched twice: measures with a cutoff up to 10
+    (P@1, MRR@10, nDCG@10) come from a search for 10 documents, as `samtone search`
+    makes, the others (MRR, R@100, MAP) from one for `depth`, which may look harder.
+    Its run is the deep one. `index_recall` comes from searches for 10 and for 100.
 
     Args:
         data: queries, documents and judgements.
         encode_queries: texts → floats `(B, D)`, one row per text.
         indexes: what to search; each kind at most once.
         depth: int ≥ 1, documents per query.
-        drop_self: leave out the document that is the query itself (ArguAna, Quora).
+        drop_self: leave out the document that is the query itself. None does so for data
+            whose source names ArguAna or Quora, and says so in the notes.
         runs: further runs to judge beside them, by name, such as BM25's.
     """
     depth = check_k(depth, "depth")
@@ -48,21 +64,35 @@ def evaluate(
     judged_ids = _judged(data)
     query_ids = [query_id for query_id in judged_ids if query_id in data.queries]
     vectors = _encode(encode_queries, [data.queries[query_id] for query_id in query_ids])
-    itself = self_retrieval_ids(data) if drop_self else {}
-    exclude = {query_id: itself[query_id] for query_id in query_ids if query_id in itself}
-    notes = _notes(data, indexes, len(judged_ids) - len(query_ids), len(exclude))
+    itself = self_retrieval_ids(data)
+    itself = {query_id: itself[query_id] for query_id in query_ids if query_id in itself}
+    exclude = itself if drops_self(data, drop_self) else {}
+    notes = _notes(data, indexes, len(judged_ids) - len(query_ids))
+    notes += _notes_on_self(data, drop_self, len(itself))
     found = {
         index.kind: search_run(index, query_ids, vectors, depth, exclude=exclude)
         for index in indexes
     }
     found |= {name: _cut(run, depth, exclude) for name, run in (runs or {}).items()}
+    scores = {name: measure(run, data.qrels) for name, run in found.items()}
+    twice = [index for index in indexes if depth > SHALLOW and not isinstance(index, ExactIndex)]
+    for index in twice:
+        run = search_run(index, query_ids, vectors, SHALLOW, exclude=exclude)
+        shallow = measure(run, data.qrels, _shallow_measures())
+        scores[index.kind] = _merged(scores[index.kind], shallow)
+    reports = _reports(indexes, vectors)
     return Evaluation(
         source=data.source,
         split=data.split,
         depth=depth,
-        scores={name: measure(run, data.qrels) for name, run in found.items()},
+        scores=scores,
         runs=found,
-        index_recall=_index_recall(indexes, vectors),
+        index_recall={
+            kind: {"recall@10": report.recall_at_10, "recall@100": report.recall_at_100}
+            for kind, report in reports.items()
+        },
+        descriptions={kind: report.description for kind, report in reports.items()},
+        measure_depths={index.kind: _measure_depths(depth) for index in twice},
         notes=(*data.notes, *notes),
     )
 
@@ -95,17 +125,33 @@ def _encode(encode_queries: EncodeQueries, texts: list[str]) -> np.ndarray:
     return vectors
 
 
-def _index_recall(indexes: Sequence[Index], vectors: np.ndarray) -> dict[str, dict[str, float]]:
+def _shallow_measures() -> list[str]:
+    """Those of `MEASURES` that see no more than the first `SHALLOW` hits."""
+    cutoffs = {name: name.partition("@")[2] for name in MEASURES}
+    return [name for name, cutoff in cutoffs.items() if cutoff and int(cutoff) <= SHALLOW]
+
+
+def _measure_depths(depth: int) -> dict[str, int]:
+    shallow = _shallow_measures()
+    return {name: SHALLOW if name in shallow else depth for name in MEASURES}
+
+
+def _merged(deep: Scores, shallow: Scores) -> Scores:
+    """The deep run's scores, with the values of the measures that `shallow` holds."""
+    per_query = {
+        query_id: values | shallow.per_query[query_id]
+        for query_id, values in deep.per_query.items()
+    }
+    return replace(deep, mean=deep.mean | shallow.mean, per_query=per_query)
+
+
+def _reports(indexes: Sequence[Index], vectors: np.ndarray) -> dict[str, IndexReport]:
+    """What was measured on each index beside exact search, if exact search is there."""
     exact = next((index for index in indexes if isinstance(index, ExactIndex)), None)
-    found = {}
-    for index in indexes:
-        if exact is not None and index is not exact:
-            report = index_report(index, exact, vectors)
-            found[index.kind] = {
-                "recall@10": report.recall_at_10,
-                "recall@100": report.recall_at_100,
-            }
-    return found
+    if exact is None:
+        return {}
+    others = [index for index in indexes if index is not exact]
+    return {index.kind: index_report(index, exact, vectors) for index in others}
 
 
 def _check_indexes(indexes: Sequence[Index], runs: Mapping[str, Run]) -> None:
@@ -124,9 +170,7 @@ def _check_indexes(indexes: Sequence[Index], runs: Mapping[str, Run]) -> None:
             )
 
 
-def _notes(
-    data: RetrievalData, indexes: Sequence[Index], num_without_text: int, num_excluded: int
-) -> list[str]:
+def _notes(data: RetrievalData, indexes: Sequence[Index], num_without_text: int) -> list[str]:
     notes = []
     for index in indexes[:1]:
         missing = len(data.documents.keys() - set(index.document_ids))
@@ -140,6 +184,19 @@ def _notes(
             notes.append(f"{missing} documents of the corpus are not in the index")
     if num_without_text:
         notes.append(f"{num_without_text} judged queries have no text; they count as unanswered")
-    if num_excluded:
-        notes.append(f"{num_excluded} queries are documents themselves; those hits were left out")
+    return notes
+
+
+def _notes_on_self(data: RetrievalData, drop_self: bool | None, num_itself: int) -> list[str]:
+    dropped = drops_self(data, drop_self)
+    notes = []
+    if dropped and drop_self is None:
+        notes.append(f"drop_self was switched on by the name of the data, {data.source}")
+    if num_itself and dropped:
+        notes.append(f"{num_itself} queries are documents themselves; those hits were left out")
+    elif num_itself:
+        notes.append(
+            f"{num_itself} queries are documents themselves (same id and text) and may find "
+            "themselves; drop_self leaves those hits out"
+        )
     return notes

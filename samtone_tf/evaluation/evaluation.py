@@ -1,5 +1,6 @@
 """The results of judging searches on one data set: as rows, as JSON, as a table."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +20,10 @@ class Evaluation:
         runs: search → its run, for run files.
         index_recall: approximate search → share of exact search's best 10 and 100
             documents that it finds: `{"recall@10": …, "recall@100": …}`.
+        descriptions: approximate search → its index in words, such as
+            `scann (brute force below 20,000 documents)`.
+        measure_depths: approximate search → measure → `k` of the search that it was
+            computed from, where that is not `depth` for all.
         notes: one line per oddity.
     """
 
@@ -28,6 +33,8 @@ class Evaluation:
     scores: dict[str, Scores]
     runs: dict[str, Run]
     index_recall: dict[str, dict[str, float]] = field(default_factory=dict)
+    descriptions: dict[str, str] = field(default_factory=dict)
+    measure_depths: dict[str, dict[str, int]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
     def index_loss(self, search: str) -> dict[str, float]:
@@ -43,6 +50,10 @@ class Evaluation:
             if search in self.index_recall:
                 row["index_recall"] = self.index_recall[search]
                 row["index_loss"] = self.index_loss(search)
+            if search in self.descriptions:
+                row["index"] = self.descriptions[search]
+            if search in self.measure_depths:
+                row["measure_depths"] = self.measure_depths[search]
             rows.append(row)
         return rows
 
@@ -54,6 +65,7 @@ class Evaluation:
             "depth": self.depth,
             "rows": self.rows(),
             "counts": {search: _counts(scores) for search, scores in self.scores.items()},
+            "unanswered": {search: list(s.unanswered) for search, s in self.scores.items()},
             "notes": list(self.notes),
         }
 
@@ -73,10 +85,20 @@ class Evaluation:
         remarks = [f"{self.source} ({self.split}): {counted} queries, depth {self.depth}"]
         for search, found in self.index_recall.items():
             shares = ", ".join(f"{name} {share:.4f}" for name, share in found.items())
-            remarks.append(f"{search} against exact search: {shares}")
+            name = self.descriptions.get(search, search)
+            remarks.append(f"{name} against exact search: {shares}")
+        for search, depths in self.measure_depths.items():
+            least = min(depths.values())
+            remarks.append(
+                f"{search}: cutoffs up to {least} from a search for {least}, "
+                f"the rest from depth {self.depth}"
+            )
         for search, scores in self.scores.items():
-            if scores.num_unanswered:
-                remarks.append(f"{search}: {scores.num_unanswered} queries unanswered, counted 0")
+            if scores.unanswered:
+                remarks.append(
+                    f"{search}: {scores.num_unanswered} queries unanswered, counted 0: "
+                    + _first(scores.unanswered)
+                )
             if scores.num_ties:
                 remarks.append(f"{search}: {scores.num_ties} hits tie with the one before")
         return remarks + list(self.notes)
@@ -93,6 +115,10 @@ def _counts(scores: Scores) -> dict[str, int]:
             "num_ties",
         )
     }
+
+
+def _first(names: Sequence[str], most: int = 5) -> str:
+    return ", ".join([*names[:most], *(["…"] if len(names) > most else [])])
 
 
 def _align(lines: list[list[str]]) -> list[str]:

@@ -31,7 +31,7 @@ class Scores:
         mean: measure → mean over the counted queries, in [0, 1].
         per_query: query id → measure → value, for every counted query.
         num_queries: queries judged with at least one relevant document; all count.
-        num_unanswered: those of them for which the run holds nothing; they count as 0.
+        unanswered: those of them for which the run holds nothing; they count as 0.
         num_without_relevant: judged queries left out, having no relevant document.
         num_unjudged: queries of the run that nobody judged; ignored.
         num_ties: hits of counted queries with the very score of the hit before them.
@@ -40,10 +40,15 @@ class Scores:
     mean: dict[str, float]
     per_query: dict[str, dict[str, float]]
     num_queries: int
-    num_unanswered: int
+    unanswered: tuple[str, ...]
     num_without_relevant: int
     num_unjudged: int
     num_ties: int
+
+    @property
+    def num_unanswered(self) -> int:
+        """How many queries the run holds nothing for."""
+        return len(self.unanswered)
 
 
 def measure(run: Run, qrels: Qrels, measures: Sequence[str] = MEASURES) -> Scores:
@@ -72,7 +77,7 @@ def measure(run: Run, qrels: Qrels, measures: Sequence[str] = MEASURES) -> Score
         },
         per_query=per_query,
         num_queries=len(gains),
-        num_unanswered=len(gains) - len(counted),
+        unanswered=tuple(query_id for query_id in gains if query_id not in counted),
         num_without_relevant=len(qrels) - len(gains),
         num_unjudged=sum(query_id not in qrels for query_id in run),
         num_ties=sum(len(scores) - len(set(scores.values())) for scores in counted.values()),

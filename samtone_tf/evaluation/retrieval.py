@@ -1,5 +1,6 @@
 """From query vectors and an index to a run."""
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
@@ -11,6 +12,9 @@ from samtone_tf.index.base import Index, check_k, check_vectors
 
 Exclude = Mapping[str, Collection[str]]
 """Query id → ids of documents that must not be among its results."""
+
+TAKE_QUERIES_FROM_CORPUS = ("arguana", "quora")
+"""Data sets that are judged, by custom, without each query's hit on itself."""
 
 
 def search_run(
@@ -71,6 +75,19 @@ def self_retrieval_ids(data: RetrievalData) -> dict[str, set[str]]:
             if query == document or (query and document.endswith(" " + query)):
                 found[query_id] = {query_id}
     return found
+
+
+def drops_self(data: RetrievalData, drop_self: bool | None = None) -> bool:
+    """Whether a query's hit on itself is left out.
+
+    Args:
+        data: only its `source` matters, and of that the last component of the path.
+        drop_self: True or False settles it; None is True if ArguAna or Quora is named there.
+    """
+    if drop_self is not None:
+        return drop_self
+    name = re.split(r"[:/\\]", data.source.rstrip("/\\"))[-1].lower()
+    return any(known in name for known in TAKE_QUERIES_FROM_CORPUS)
 
 
 def _plain(text: str) -> str:

@@ -1,8 +1,9 @@
-"""Runs, and the six-column files that trec_eval and its relatives read.
+"""Runs, and the six-column files that trec_eval and its relatives read and write.
 
 A run file line is `query_id Q0 document_id rank score tag`. Readers of the format
 sort by score and ignore the rank, so scores are written in full: two that differ
-never become a tie in the file.
+never become a tie in the file. `write_run` is what `samtone evaluate --run` calls;
+`read_run` is for whoever wants to judge a run file, from here or elsewhere.
 """
 
 import math
@@ -46,7 +47,15 @@ def write_run(run: Run, path: str | Path, tag: str = "samtone") -> None:
 
 
 def read_run(path: str | Path) -> Run:
-    """Read a run file; a document that a query names twice is an error."""
+    """Read a run file, of this package or any other, to judge it or stand it beside others.
+
+    Nothing in the package reads run files itself. `measure(read_run(path), data.qrels)`
+    judges one; `evaluate(..., runs={"other": read_run(path)})` shows it as a row.
+
+    Args:
+        path: file in trec_eval's six columns. Rank and tag are ignored; a document that a
+            query names twice is an error.
+    """
     run: Run = {}
     with open(path, encoding="utf-8-sig") as file:
         for number, line in enumerate(file, start=1):

@@ -22,6 +22,7 @@ import tensorflow as tf
 from samtone_tf.data.tokenizer import END_ID, PAD_ID, Tokenizer, check_length
 from samtone_tf.dual_encoder import DualEncoder
 from samtone_tf.export.warmup import write_warmup
+from samtone_tf.output_folder import check_new
 from samtone_tf.training.run_folder import load_model, load_tokenizer
 from samtone_tf.version import __version__
 
@@ -65,14 +66,9 @@ def export_saved_model(
     )
 
 
-def check_new_export(out: str | Path) -> None:
+def check_new_export(out: str | Path) -> Path:
     """Raises FileExistsError when `out` holds something."""
-    out = Path(out)
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise FileExistsError(
-            f"`out` must be a new or empty folder: an export is never overwritten. Received: {out}."
-            " Use the next version number."
-        )
+    return check_new(out, "out", "Use the next version number.")
 
 
 def write_saved_model(
@@ -96,8 +92,7 @@ def write_saved_model(
         FileExistsError: `out` holds something.
         ValueError: a length below 2, or a tokenizer with more pieces than the model has rows.
     """
-    out = Path(out)
-    check_new_export(out)
+    out = check_new_export(out)
     rows = model.encoder_config.vocabulary_size
     if tokenizer.vocabulary_size > rows:
         raise ValueError(

@@ -3,13 +3,15 @@
 import hashlib
 import json
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
 from tqdm import tqdm
 
-from samtone_tf.data.tokenizer import PAD_ID, Tokenizer, check_length
+from samtone_tf.data.token_cache import TokenCache
+from samtone_tf.data.tokenizer import Tokenizer, check_length
 from samtone_tf.export.encoder import EXTRA, SIDES
 
 
@@ -49,7 +51,7 @@ class SavedEncoder:
         }
         self.embedding_dim = about["embedding_dim"]
 
-    @property
+    @cached_property
     def fingerprint(self) -> str:
         """Hash of weights and vocabulary: equal for every export of one model."""
         digest = hashlib.blake2b(self.tokenizer.fingerprint.encode(), digest_size=8)
@@ -66,18 +68,23 @@ class SavedEncoder:
         return self._encode("document", texts, batch_size)
 
     def _encode(self, side: str, texts: Sequence[str | bytes], batch_size: int) -> np.ndarray:
-        ids = self.tokenizer.encode(texts, self.lengths[side])
+        if isinstance(texts, str | bytes):
+            raise TypeError(f"`texts` must be a list of strings. Received: {texts!r}.")
+        tokens = TokenCache.build(dict(enumerate(texts)), self.tokenizer, self.lengths[side])
         encode = self._model.signatures[f"encode_{side}_tokens"]
-        vectors = np.zeros((len(ids), self.embedding_dim), "float32")
-        # Texts of like length share a batch: little padding is computed.
-        order = sorted(range(len(ids)), key=lambda row: len(ids[row]), reverse=True)
-        bar = tqdm(total=len(ids), desc=f"encode {side}s", unit=" texts", delay=3, leave=False)
+        vectors = np.zeros((len(tokens), self.embedding_dim), "float32")
+        # Texts of like length share a batch, so that little padding is computed; the
+        # longest first, so that a batch that does not fit fails at once.
+        sizes = np.diff(tokens.offsets)
+        order = np.argsort(-sizes, kind="stable")
+        bar = tqdm(total=len(order), desc=f"encode {side}s", unit=" texts", delay=3, leave=False)
         with bar:
             for start in range(0, len(order), batch_size):
                 rows = order[start : start + batch_size]
-                token_ids, padding_mask = _pad([ids[row] for row in rows])
-                found = encode(token_ids=token_ids, padding_mask=padding_mask)
-                vectors[rows] = found["embedding"].numpy()
+                longest = sizes[rows[0]]
+                batch = tokens.padded(rows)
+                inputs = {name: tf.constant(part[:, :longest]) for name, part in batch.items()}
+                vectors[rows] = encode(**inputs)["embedding"].numpy()
                 bar.update(len(rows))
         return vectors
 
@@ -103,19 +110,10 @@ def check_saved_model(folder: str | Path) -> Path:
     folder = Path(folder)
     if (folder / "saved_model.pb").is_file():
         return folder
-    versions = sorted(path.parent for path in folder.glob("*/saved_model.pb"))
+    versions = [path.parent for path in folder.glob("*/saved_model.pb")]
+    versions.sort(key=lambda path: (len(path.name), path.name))  # 10 comes after 9
     hint = f" Did you mean {versions[-1]}?" if versions else " `samtone export` writes one."
     state = "which holds no saved_model.pb" if folder.is_dir() else "which does not exist"
     raise FileNotFoundError(
         f"`model` must be a SavedModel folder. Received: {folder}, {state}.{hint}"
     )
-
-
-def _pad(rows: list[np.ndarray]) -> tuple[tf.Tensor, tf.Tensor]:
-    length = max(map(len, rows))
-    token_ids = np.full((len(rows), length), PAD_ID, "int32")
-    padding_mask = np.zeros((len(rows), length), bool)
-    for place, row in enumerate(rows):
-        token_ids[place, : len(row)] = row
-        padding_mask[place, : len(row)] = True
-    return tf.constant(token_ids), tf.constant(padding_mask)

@@ -46,11 +46,12 @@ def check_new_folder(folder: str | Path, *, overwrite: bool = False) -> None:
             f"`folder` must not exist yet. Received: {target}. "
             "Choose another folder, or allow overwriting."
         )
-    if not (target / "index.json").is_file():
-        # Overwriting removes a whole folder: only ever one that is an index.
+    # Overwriting removes a whole folder: only ever one that is an index.
+    fault = _why_no_index(target)
+    if fault:
         raise FileExistsError(
-            f"`folder` must be an index to be overwritten. Received: {target}, which has no "
-            "index.json. Remove it yourself, or choose another folder."
+            f"`folder` must be an index to be overwritten. Received: {target}, {fault}. "
+            "Remove it yourself, or choose another folder."
         )
 
 
@@ -99,6 +100,20 @@ def write_json(path: Path, content: dict[str, Any]) -> None:
 def folder_bytes(folder: str | Path) -> int:
     """Bytes of all files below `folder`."""
     return sum(path.stat().st_size for path in Path(folder).rglob("*") if path.is_file())
+
+
+def _why_no_index(folder: Path) -> str:
+    """What keeps a folder from being an index, of any version; empty if it is one."""
+    for name in ("index.json", "ids.json"):
+        if not (folder / name).is_file():
+            return f"which has no {name}"
+    try:
+        description = json.loads((folder / "index.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return "whose index.json cannot be read"
+    if not isinstance(description, dict) or not {"format", *DESCRIBED} <= description.keys():
+        return "whose index.json does not describe an index"
+    return ""
 
 
 def _replace(temporary: Path, target: Path) -> None:

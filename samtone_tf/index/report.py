@@ -1,13 +1,14 @@
 """What an index costs and loses: recall against exact search, time and bytes."""
 
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 
 from samtone_tf.index.base import Index, SearchResult, check_vectors
 from samtone_tf.index.exact import ExactIndex
+from samtone_tf.index.scann_settings import BRUTE_FORCE_BELOW, ScannSettings
 
 MAX_QUERIES = 1_000
 TIE = 1e-6
@@ -20,6 +21,9 @@ class IndexReport:
 
     Args:
         kind: `exact` or `scann`.
+        search: what a search does: `exact`; or ScaNN's `brute force`, which looks at every
+            document and so loses nothing, or `codes + reorder`, or
+            `tree + codes + reorder`.
         recall_at_10: share of the 10 best documents by exact search that the index finds.
         recall_at_100: the same for 100.
         num_queries: how many queries that was measured with.
@@ -29,9 +33,11 @@ class IndexReport:
             queries searched as one batch on all cores.
         build_seconds: wall time of building, or None if not measured.
         bytes_on_disk: size of the folder without the report, or None if not saved.
+        settings: the index's `ScannSettings`, all filled in; empty if it has none.
     """
 
     kind: str
+    search: str
     num_documents: int
     dim: int
     recall_at_10: float
@@ -41,6 +47,16 @@ class IndexReport:
     ms_per_query: float
     build_seconds: float | None = None
     bytes_on_disk: int | None = None
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def description(self) -> str:
+        """Kind and search for a person, such as `scann (tree + codes + reorder)`."""
+        if self.search == self.kind:
+            return self.kind
+        small = self.search == "brute force" and self.num_documents < BRUTE_FORCE_BELOW
+        reason = f" below {BRUTE_FORCE_BELOW:,} documents" if small else ""
+        return f"{self.kind} ({self.search}{reason})"
 
     def to_json(self) -> dict[str, Any]:
         """The fields, as JSON holds them."""
@@ -71,12 +87,15 @@ def index_report(
     pool = check_vectors(query_vectors, "query_vectors", index.dim) if given else exact.vectors
     chosen = np.random.default_rng(seed).permutation(len(pool))[:MAX_QUERIES]
     queries = pool[np.sort(chosen)]
+    settings = getattr(index, "settings", None)  # not of the protocol: exact search has none
+    known = isinstance(settings, ScannSettings)
     index.search(queries[:1], 10)  # the first search pays for threads and caches
     start = time.perf_counter()
     found = index.search(queries, 10)
     milliseconds = (time.perf_counter() - start) * 1000 / len(queries)
     return IndexReport(
         kind=index.kind,
+        search=settings.search if known else index.kind,
         num_documents=index.num_documents,
         dim=index.dim,
         recall_at_10=recall(found, exact, queries, 10),
@@ -86,6 +105,7 @@ def index_report(
         ms_per_query=milliseconds,
         build_seconds=build_seconds,
         bytes_on_disk=bytes_on_disk,
+        settings=settings.to_json() if known else {},
     )
 
 

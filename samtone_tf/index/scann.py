@@ -169,6 +169,19 @@ class ScannIndex:
         return result
 
 
+def scann_available() -> bool:
+    """Whether ScaNN is installed on a system it has wheels for; imports nothing.
+
+    An installed ScaNN may still fail to load, which `import_scann` then says.
+    """
+    if sys.platform != "linux" or platform.machine() not in ("x86_64", "AMD64"):
+        return False
+    try:
+        return importlib.util.find_spec("scann") is not None
+    except ValueError:  # a module of that name without a spec
+        return False
+
+
 def import_scann() -> Any:
     """ScaNN's pybind module, without TensorFlow.
 

@@ -60,6 +60,19 @@ class ScannSettings:
         """Whether every document is scored in float32, without a tree."""
         return self.dims_per_block == 0 and self.num_leaves == 0
 
+    @property
+    def search(self) -> str:
+        """How an index with these settings, all filled in, searches.
+
+        Only what is not `brute force` approximates.
+        """
+        steps = {
+            "tree": self.num_leaves,
+            "codes": self.dims_per_block,
+            "reorder": self.reorder,
+        }
+        return " + ".join(step for step, size in steps.items() if size) or "brute force"
+
     def to_json(self) -> dict[str, Any]:
         """The fields, as JSON holds them."""
         return asdict(self)

@@ -18,10 +18,11 @@ from samtone_tf.index.folder import (
     write_json,
 )
 from samtone_tf.index.report import IndexReport, index_report
-from samtone_tf.index.scann import ScannIndex
+from samtone_tf.index.scann import ScannIndex, import_scann, scann_available
 from samtone_tf.index.scann_settings import ScannSettings
 
-KINDS = ("exact", "scann")
+KINDS = ("auto", "scann", "exact")
+"""What can be asked for. `auto` is `scann` where ScaNN can be imported, else `exact`."""
 
 
 class BuiltIndex(NamedTuple):
@@ -53,17 +54,18 @@ def build_index(
     """Build an index, measure it against exact search, and save it.
 
     Args:
-        kind: `exact` or `scann`.
-        vectors: floats `(C, D)`, one row per document; unit vectors for `scann`.
+        kind: `auto`, `scann` or `exact`; `auto` is resolved, see `resolve_kind`.
+        vectors: floats `(C, D)`, one row per document; unit vectors for ScaNN.
         document_ids: C distinct strings, in the order of the rows.
         folder: where to save; None keeps the index in memory.
         queries: floats `(B, D)` to measure recall with; None samples documents.
-        settings: of ScaNN; fields that are left out follow from the corpus's size.
+        settings: of ScaNN; fields that are left out follow from the corpus's size. Unused
+            where `auto` becomes `exact`.
         model: fingerprint of the model that made the vectors; kept in the folder.
         extra_files: name → content of further files for the folder, written with it.
         overwrite: replace an index that `folder` already holds.
     """
-    _check_kind(kind)
+    _check_kind(kind, KINDS)
     if kind == "exact" and settings is not None:
         raise ValueError(
             "`settings` must be left out for kind='exact', which has none. "
@@ -71,6 +73,7 @@ def build_index(
         )
     if folder is not None:
         check_new_folder(folder, overwrite=overwrite)
+    kind = resolve_kind(kind)
     start = time.perf_counter()
     exact = ExactIndex.build(vectors, document_ids, model=model)
     if queries is not None:
@@ -86,11 +89,36 @@ def build_index(
     return BuiltIndex(index, report, exact)
 
 
+def resolve_kind(kind: str) -> str:
+    """The kind of index that `build_index` would build here: `scann` or `exact`.
+
+    Call it before work worth losing, such as encoding a corpus. It imports ScaNN
+    to find out, without TensorFlow.
+
+    Args:
+        kind: `auto`, `scann` or `exact`.
+
+    Raises:
+        ImportError: `scann` is asked for and cannot be imported.
+        ValueError: another kind is asked for.
+    """
+    _check_kind(kind, KINDS)
+    if kind == "exact" or (kind == "auto" and not scann_available()):
+        return "exact"
+    try:
+        import_scann()
+    except ImportError:
+        if kind == "auto":
+            return "exact"
+        raise
+    return "scann"
+
+
 def load_index(folder: str | Path) -> Index:
     """Read an index of either kind from its folder."""
     description, _ = read_description(folder)
     kind = description.get("kind", "")
-    _check_kind(kind)
+    _check_kind(kind, KINDS[1:])  # a folder holds what was built, never `auto`
     return ExactIndex.load(folder) if kind == "exact" else ScannIndex.load(folder)
 
 
@@ -111,9 +139,9 @@ def _save(
     return report
 
 
-def _check_kind(kind: str) -> None:
-    if kind not in KINDS:
+def _check_kind(kind: str, kinds: Sequence[str]) -> None:
+    if kind not in kinds:
         raise ValueError(
-            f"`kind` must be one of {', '.join(KINDS)}. Received: kind={kind!r}. "
+            f"`kind` must be one of {', '.join(kinds)}. Received: kind={kind!r}. "
             "Use 'exact' where ScaNN has no wheel."
         )

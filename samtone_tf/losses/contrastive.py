@@ -11,26 +11,16 @@ import keras
 import numpy as np
 from keras import ops
 
-from samtone_tf.config import check_choice, check_temperature, mask_rules
-from samtone_tf.losses.masks import FalseNegatives, PairIds, false_negatives
+from samtone_tf.checks import check_choice, check_same_tower, check_temperature
+from samtone_tf.config import mask_rules
+from samtone_tf.losses.inputs import PairVectors, make_pairs
+from samtone_tf.losses.masks import FalseNegatives, false_negatives
 from samtone_tf.types import Tensor
 from samtone_tf.unit_norm import unit_norm
 
 # What a masked logit becomes. Finite, because -inf turns into NaN in some
 # gradients; exp(lowest - max) is exactly 0, so the column counts for nothing.
 MASKED = float(np.finfo("float32").min)
-
-
-class PairVectors(NamedTuple):
-    """Embeddings and ids of pairs, of one replica or of the global batch.
-
-    query, document: `(B, D)`. negative: `(B, N, D)` or None. ids: fingerprints for the masks.
-    """
-
-    query: Tensor
-    document: Tensor
-    negative: Tensor | None = None
-    ids: PairIds = PairIds()
 
 
 class RowLosses(NamedTuple):
@@ -126,12 +116,15 @@ class InBatchSoftmax:
         negative_id: Tensor | None = None,
         positive_ids: Tensor | None = None,
     ) -> Tensor:
-        ids = [query_id, document_id, negative_id, positive_ids]
-        ids = PairIds(*(x if x is None else ops.convert_to_tensor(x) for x in ids))
-        vectors = [query, document, negative]
-        vectors = [x if x is None else ops.convert_to_tensor(x) for x in vectors]
-        check_shapes(*vectors)
-        pairs = PairVectors(*vectors, ids)
+        pairs = make_pairs(
+            query,
+            document,
+            negative,
+            query_id=query_id,
+            document_id=document_id,
+            negative_id=negative_id,
+            positive_ids=positive_ids,
+        )
         return self.rows(pairs, pairs).loss
 
     def rows(
@@ -275,34 +268,12 @@ class SamToNe(InBatchSoftmax):
     ):
         super().__init__(temperature, bidirectional, directions, masks, negatives_scope)
         check_choice("same_tower", same_tower, ("query", "document", "both"))
-        if same_tower != "query" and not bidirectional:
-            raise ValueError(
-                "`same_tower` adds document-side terms to the document-to-query direction, which "
-                f"`bidirectional=False` leaves out. Received: same_tower={same_tower!r}, "
-                "bidirectional=False. Use same_tower='query' or bidirectional=True."
-            )
+        check_same_tower(same_tower, bidirectional)
         self.same_tower = same_tower
 
     def get_config(self) -> dict:
         """Every constructor argument, as plain values."""
         return {**super().get_config(), "same_tower": self.same_tower}
-
-
-def check_shapes(query: Tensor, document: Tensor, negative: Tensor | None) -> None:
-    """Raises ValueError unless the shapes are `(B, D)`, `(B, D)` and `(B, N, D)` or None."""
-    shapes = [tuple(x.shape) for x in (query, document) if x is not None]
-    if len(shapes[0]) != 2 or shapes[0] != shapes[1]:
-        raise ValueError(
-            "`query` and `document` must both have the shape (B, D). "
-            f"Received: query {shapes[0]}, document {shapes[1]}."
-        )
-    if negative is not None:
-        received = tuple(negative.shape)
-        if len(received) != 3 or (received[0], received[2]) != shapes[0]:
-            raise ValueError(
-                f"`negative` must have the shape (B, N, D) with (B, D) = {shapes[0]}. "
-                f"Received: negative {received}."
-            )
 
 
 def _unit(pairs: PairVectors) -> PairVectors:

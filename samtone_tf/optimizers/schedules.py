@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from samtone_tf.config import check_at_least
+from samtone_tf.checks import check_at_least
 
 
 @keras.saving.register_keras_serializable("samtone_tf", "LinearDecay")

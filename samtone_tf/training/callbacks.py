@@ -35,14 +35,9 @@ class Report(keras.callbacks.Callback):
 
     def on_train_batch_end(self, batch, logs=None):
         step = int(self.model.optimizer.iterations)
-        loss = float(logs["loss"])
-        if not math.isfinite(loss):
-            raise FloatingPointError(
-                f"The loss became {loss} at step {step}. Nothing was saved since the last "
-                "checkpoint. Try a lower train.learning_rate or a higher loss.temperature."
-            )
         if step % self.every and step != self.steps:
             return
+        check_finite(logs, step)
         line = {
             "step": step,
             **{name: round(float(value), 6) for name, value in logs.items()},
@@ -71,7 +66,9 @@ class SaveEvery(keras.callbacks.Callback):
         self.run, self.every, self.saved_step = run, every, -1
 
     def on_train_batch_end(self, batch, logs=None):
-        if int(self.model.optimizer.iterations) % self.every == 0:
+        step = int(self.model.optimizer.iterations)
+        if step % self.every == 0:
+            check_finite(logs, step)  # a good checkpoint must not give way to a bad one
             self._save()
 
     def on_train_end(self, logs=None):
@@ -82,3 +79,17 @@ class SaveEvery(keras.callbacks.Callback):
         if step != self.saved_step:
             save_model(self.model, self.run)
             self.saved_step = step
+
+
+def check_finite(logs: dict, step: int) -> None:
+    """Raises FloatingPointError when the running mean of the loss is no number.
+
+    A mean keeps a NaN until it is reset, so none between two looks is missed; looking
+    at every step would wait for the device each time.
+    """
+    loss = float(logs["loss"])
+    if not math.isfinite(loss):
+        raise FloatingPointError(
+            f"The loss became {loss} at or before step {step}. The last checkpoint is from before. "
+            "Try a lower train.learning_rate or a higher loss.temperature."
+        )

@@ -15,7 +15,6 @@ import os
 import platform
 import sys
 import zipfile
-from importlib import metadata
 from pathlib import Path
 
 import keras
@@ -24,6 +23,7 @@ import yaml
 from samtone_tf.config import RunConfig
 from samtone_tf.data.tokenizer import Tokenizer
 from samtone_tf.dual_encoder import DualEncoder
+from samtone_tf.output_folder import check_new
 from samtone_tf.version import __version__
 
 MODEL_FILE = "checkpoints/model.keras"
@@ -112,25 +112,19 @@ def make_run_folder(out: str | Path, config: RunConfig, tokenizer: Tokenizer) ->
     Raises:
         FileExistsError: `out` exists and is not empty.
     """
+    environment = json.dumps(describe_environment(), indent=2)
     out = check_new_run(out)
     (out / "checkpoints").mkdir(parents=True, exist_ok=True)
     text = yaml.safe_dump(config.to_dict(), sort_keys=False, allow_unicode=True)
     (out / "config.yaml").write_text(text, encoding="utf-8")
     tokenizer.save(out / "vocabulary.spm")
-    environment = json.dumps(describe_environment(), indent=2)
     (out / "environment.json").write_text(environment + "\n", encoding="utf-8")
     return out
 
 
 def check_new_run(out: str | Path) -> Path:
-    """Raises FileExistsError when a run cannot be written to `out`; cheap, so call it first."""
-    out = Path(out)
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise FileExistsError(
-            f"`out` must be a new or empty folder: a run is never overwritten. Received: {out}. "
-            "Choose another folder, or remove this one yourself."
-        )
-    return out
+    """Raises FileExistsError when a run cannot be written to `out`."""
+    return check_new(out, "out", "Choose another folder, or remove this one yourself.")
 
 
 def save_model(model: DualEncoder, run: Path) -> Path:
@@ -144,11 +138,14 @@ def save_model(model: DualEncoder, run: Path) -> Path:
 
 def describe_environment() -> dict:
     """Versions and machine, as `environment.json` holds them."""
-    packages = ("tensorflow", "keras", "numpy", "sentencepiece")
     return {
         "samtone_tf": __version__,
         "python": sys.version.split()[0],
         "platform": platform.platform(),
         "processors": os.cpu_count(),
-        **{name: metadata.version(name) for name in packages},
+        # The package may be called tensorflow-cpu or tensorflow-tpu; the module never is.
+        **{
+            name: importlib.import_module(name).__version__
+            for name in ("tensorflow", "keras", "numpy", "sentencepiece")
+        },
     }

@@ -15,7 +15,7 @@ from samtone_tf.losses.contrastive import InBatchSoftmax, SamToNe
 from samtone_tf.optimizers.schedules import LinearDecay
 from samtone_tf.training.callbacks import Report, SaveEvery
 from samtone_tf.training.model_card import write_model_card
-from samtone_tf.training.run_folder import check_new_run, make_run_folder
+from samtone_tf.training.run_folder import check_new_run, make_run_folder, save_model
 
 
 def train(
@@ -42,28 +42,30 @@ def train(
         FloatingPointError: the loss became NaN or infinite.
     """
     check_new_run(out)
+    if config.data.vocabulary and tokenizer is None:
+        tokenizer = Tokenizer.from_file(config.data.vocabulary)  # fails early, if it does
     if config.train.deterministic:
         from samtone_tf import tensorflow_step
 
         tensorflow_step.enable_determinism()
     data = data or load_data(config.data.source, config.data.split)
-    tokenizer = tokenizer or make_tokenizer(config, data)
+    if tokenizer is None:
+        print(f"training a vocabulary on {len(data.documents)} documents ...", flush=True)
+        tokenizer = make_tokenizer(config, data)
     batches = make_batches(config, data, tokenizer)
     keras.utils.set_random_seed(config.train.seed)
     model = make_model(config, tokenizer)
     run = make_run_folder(out, config, tokenizer)
     facts = describe(config, data, batches, model)
     for name, value in facts.items():
-        print(f"{name}: {value}")
+        print(f"{name}: {value}", flush=True)
     report = fit(model, batches, config.train, run)
     write_model_card(run, config, facts, report.lines[-1])
     return model
 
 
 def make_tokenizer(config: RunConfig, data: RetrievalData) -> Tokenizer:
-    """The tokenizer of a file, or one trained on the corpus and the training queries."""
-    if config.data.vocabulary:
-        return Tokenizer.from_file(config.data.vocabulary)
+    """A vocabulary trained on the corpus and the training queries."""
     queries = (data.queries[query_id] for query_id in data.qrels if query_id in data.queries)
     return Tokenizer.train([*queries, *data.documents.values()], config.data.vocabulary_size)
 
@@ -122,29 +124,48 @@ def make_optimizer(config: TrainConfig) -> keras.optimizers.Optimizer:
 
 def make_schedule(config: TrainConfig) -> LinearDecay:
     """The learning rate as a function of the step."""
-    return LinearDecay(config.learning_rate, config.steps, config.warmup_steps)
+    return LinearDecay(config.peak_rate, config.steps, config.warmup_steps)
 
 
-def fit(model: DualEncoder, batches: PairBatches, config: TrainConfig, run: Path) -> Report:
-    """Runs the steps, with a progress bar on a terminal and report lines elsewhere."""
+def rate_used(config: TrainConfig, step: int) -> float:
+    """The rate of update number `step`, counted from 0.
+
+    Keras's Adafactor never goes above 1/sqrt(step), whatever it is given.
+    """
+    rate = float(make_schedule(config)(step))
+    return min(rate, (step + 1) ** -0.5) if config.optimizer == "adafactor" else rate
+
+
+def fit(
+    model: DualEncoder, batches: PairBatches, config: TrainConfig, run: Path, first_step: int = 0
+) -> Report:
+    """Runs the steps, with a progress bar on a terminal and report lines elsewhere.
+
+    An interrupt saves the model before it goes on its way.
+    """
     on_terminal = sys.stdout.isatty()
     report = Report(
         run / "metrics.jsonl",
         config.report_every,
         config.steps,
-        make_schedule(config),
+        lambda step: rate_used(config, step),
         print_lines=not on_terminal,
     )
     board = keras.callbacks.TensorBoard(
         run / "tensorboard", update_freq=config.report_every, write_graph=False
     )
     # The board before the report, which resets the means that both read.
-    model.fit(
-        batches.dataset(0, config.steps),
-        shuffle=False,
-        verbose=1 if on_terminal else 0,
-        callbacks=[board, report, SaveEvery(run, config.save_every)],
-    )
+    try:
+        model.fit(
+            batches.dataset(first_step, config.steps - first_step),
+            shuffle=False,
+            verbose=1 if on_terminal else 0,
+            callbacks=[board, report, SaveEvery(run, config.save_every)],
+        )
+    except KeyboardInterrupt as interrupt:
+        save_model(model, run)
+        step = int(model.optimizer.iterations)
+        raise KeyboardInterrupt(f"the model of step {step} is saved in {run}") from interrupt
     return report
 
 
@@ -152,10 +173,10 @@ def describe(
     config: RunConfig, data: RetrievalData, batches: PairBatches, model: DualEncoder
 ) -> dict[str, str | int | float]:
     """What a user wants to read before the first step: counts, negatives, rate."""
-    size, num = config.train.batch_size, config.data.num_negatives
-    columns = size - 1 + num * (size if config.loss.negatives_scope == "global" else 1)
+    size = config.train.batch_size
+    others = size if config.loss.negatives_scope == "global" else 1
+    hard = round(batches.statistics.get("negatives_per_query", 0) * others)
     same_tower = config.loss.name == "samtone" and config.loss.same_tower != "document"
-    rate = make_schedule(config.train)
     ends = (0, config.train.steps // 2, config.train.steps)
     return {
         "training pairs": batches.num_pairs,
@@ -163,10 +184,10 @@ def describe(
         "parameters": f"{model.count_params():,}",
         "steps": f"{config.train.steps} of {size} pairs "
         f"({config.train.steps / batches.steps_per_epoch:.1f} epochs)",
-        "negatives per query": f"{columns} documents"
+        "negatives per query": f"{size - 1 + hard} documents"
         + (f" and {size - 1} queries" if same_tower else ""),
         "temperature": f"{config.loss.temperature} (a scale of {1 / config.loss.temperature:g})",
         "learning rate": "first, middle, end: "
-        + ", ".join(f"{float(rate(step)):.2e}" for step in ends),
+        + ", ".join(f"{rate_used(config.train, step):.2e}" for step in ends),
         **{f"note {i}": note for i, note in enumerate((*data.notes, *batches.notes), 1)},
     }

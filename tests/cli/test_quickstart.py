@@ -8,7 +8,8 @@ import pytest
 
 from samtone_tf.cli import quickstart
 from samtone_tf.data import sources
-from samtone_tf.data.docstrings import read_docstrings, split_fingerprint
+from samtone_tf.data.docstrings import read_docstrings
+from samtone_tf.data.fingerprints import split_fingerprint
 from tests.cli.runner import refuse, succeed
 
 MODELS = ["BM25", "untrained", "in-batch softmax", "SamToNe"]

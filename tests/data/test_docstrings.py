@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from samtone_tf.data.docstrings import read_docstrings, split_fingerprint
+from samtone_tf.data.docstrings import read_docstrings
 from samtone_tf.data.fingerprints import normalise
 
 REST = "It takes every part in turn and then returns what was left over."
@@ -96,20 +96,6 @@ def test_split_is_a_partition_by_hash_of_the_query(package):
     assert train.qrels.keys() | test.qrels.keys() == train.queries.keys()
     texts = [{normalise(data.queries[q]) for q in data.qrels} for data in (train, test)]
     assert not texts[0] & texts[1]
-
-
-def test_fingerprint_knows_texts_and_not_their_order(package):
-    test = read_docstrings("test", package)
-    backwards = type(test)(
-        **{**vars(test), "qrels": dict(reversed(test.qrels.items())), "documents": test.documents}
-    )
-    assert split_fingerprint(backwards) == split_fingerprint(test)
-    changed = dict(test.documents)
-    changed[next(pair.document_id for pair in test.pairs())] += "!"
-    assert split_fingerprint(type(test)(**{**vars(test), "documents": changed})) != (
-        split_fingerprint(test)
-    )
-    assert split_fingerprint(read_docstrings("train", package)) != split_fingerprint(test)
 
 
 def test_a_name_defined_twice_gets_two_ids(tmp_path, monkeypatch):

@@ -1,5 +1,6 @@
 """Pins of data.pairs: one result from every format, ids, splits, and errors with file and line."""
 
+import csv
 import gzip
 import json
 
@@ -82,6 +83,17 @@ def test_quoted_csv_fields_may_span_lines_and_errors_name_the_first(tmp_path):
     refuse(tmp_path / "a.csv", r"a\.csv:2: expected a row of comma-separated fields")
 
 
+def test_csv_fields_may_be_long_and_the_modules_limit_is_put_back(tmp_path):
+    before = csv.field_size_limit()
+    long = "word " * 40_000  # 200,000 characters
+    (tmp_path / "a.csv").write_text(f"query,document\na,{long}\n")
+    assert list(read_pairs(tmp_path / "a.csv", "train").documents.values()) == [long.strip()]
+    assert csv.field_size_limit() == before
+    (tmp_path / "a.csv").write_text("query,document\n,b\n")
+    refuse(tmp_path / "a.csv", r"a\.csv:2: `query` must not be empty")
+    assert csv.field_size_limit() == before
+
+
 def test_given_ids_are_kept_as_strings(tmp_path):
     rows = [{"query": "a", "document": "b", "query_id": "007", "document_id": 7}]
     data = read_pairs(jsonl(tmp_path / "a.jsonl", rows), "train")
@@ -110,6 +122,36 @@ def test_negatives_of_a_query_are_gathered_over_rows(tmp_path):
     assert [data.documents[i] for i in data.negatives[text_id("q", "a")]] == ["x", "y"]
 
 
+@pytest.mark.parametrize("order", [1, -1], ids=["denied first", "answered first"])
+def test_a_negative_is_the_document_that_has_its_text(tmp_path, order):
+    rows = [
+        {"query": "a", "document": "x", "document_id": "1", "negatives": ["y", "other"]},
+        {"query": "b", "document": "y", "document_id": "2"},
+        {"query": "c", "document": "y", "document_id": "3"},
+    ][::order]
+    data = read_pairs(jsonl(tmp_path / "a.jsonl", rows), "train")
+    other = text_id("d", "other")
+    assert data.documents == {"1": "x", "2": "y", "3": "y", other: "other"}
+    first = "2" if order == 1 else "3"
+    assert data.negatives == {text_id("q", "a"): (first, other)}
+
+
+def test_a_negative_of_another_split_is_in_the_corpus_once(tmp_path):
+    rows = [
+        {"query": "a", "document": "x", "split": "train", "negatives": ["y", "z"]},
+        {"query": "b", "document": "y", "document_id": "2", "split": "test"},
+    ]
+    data = read_pairs(jsonl(tmp_path / "a.jsonl", rows), "test")
+    assert sorted(data.documents.values()) == ["x", "y", "z"]
+    assert data.negatives == {}
+
+
+def test_an_id_that_a_negatives_text_would_make_may_not_stand_for_another_text(tmp_path):
+    taken = text_id("d", "y")
+    rows = [{"query": "a", "document": "x", "document_id": taken, "negatives": ["y"]}]
+    refuse(jsonl(tmp_path / "a.jsonl", rows), rf"a\.jsonl:1: .*Received: '{taken}' with 'y' after")
+
+
 def test_split_column_chooses_judgements_and_keeps_all_documents(tmp_path):
     rows = [ROWS[0] | {"split": "train"}, ROWS[1] | {"split": "test"}]
     path = jsonl(tmp_path / "a.jsonl", rows)
@@ -124,8 +166,10 @@ def test_split_column_chooses_judgements_and_keeps_all_documents(tmp_path):
 def test_without_split_column_every_row_is_judged_and_said(tmp_path):
     path = jsonl(tmp_path / "a.jsonl", ROWS)
     assert read_pairs(path, "test").notes == (
-        "the file has no split column; all 2 rows are judged",
+        "the file has no split column: all 2 rows are judged, and if the model was trained on "
+        "this file the numbers are not held out; add a split column",
     )
+    assert read_pairs(path, "train").notes == ()
     rows = [ROWS[0] | {"split": "train"}, ROWS[1]]
     refuse(jsonl(tmp_path / "b.jsonl", rows), r"b\.jsonl:2: `split` is missing here")
 

@@ -115,6 +115,7 @@ def test_negatives_are_drawn_without_repeats_and_anew(tokenizer):
     assert len(set(draws.ravel().tolist())) == 6
     assert -1 not in draws
     assert batches.statistics["absent_negatives"] == 0
+    assert batches.statistics["negatives_per_query"] == 3
 
 
 def test_c54_too_few_negatives_leave_marked_empty_slots(tokenizer):
@@ -130,6 +131,7 @@ def test_c54_too_few_negatives_leave_marked_empty_slots(tokenizer):
         np.testing.assert_array_equal(absent, ~batch["negatives"]["padding_mask"].any(axis=-1))
         assert not batch["negatives"]["token_ids"][absent].any()
     assert batches.statistics["absent_negatives"] == 20 * 3 + 5
+    assert batches.statistics["negatives_per_query"] == 20 * 2 / 21
     assert any("65 of 105 slots" in note for note in batches.notes)
 
 
@@ -141,10 +143,43 @@ def test_c54_an_empty_slot_is_never_drawn_before_a_negative(tokenizer):
     assert all((batches.batch(step)["negative_id"] != -1).all() for step in range(5))
 
 
-def test_no_negatives_at_all_are_allowed(tokenizer):
-    batch = make(tokenizer, num_negatives=2).batch(0)
-    assert (batch["negative_id"] == -1).all()
-    assert not batch["negatives"]["padding_mask"].any()
+@pytest.mark.parametrize(
+    ("negatives", "why"),
+    [
+        ({}, ""),
+        ({"q0": (), "unjudged": ("d1",)}, ""),
+        ({"q0": ("d0", "gone")}, r" \(1 hard negatives are empty .*; 1 .* known positives; .*\)"),
+    ],
+    ids=["none given", "none of a judged query", "none usable"],
+)
+def test_negatives_asked_for_and_absent_are_refused_before_the_work(negatives, why):
+    data = make_data()
+    data.negatives.clear()
+    data.negatives.update(negatives)
+    match = (
+        r"`num_negatives` must be 0 for made here: no query .*\. "
+        rf"Received: num_negatives=2{why}\. Add hard negatives.* or set it to 0\."
+    )
+    with pytest.raises(ValueError, match=match):
+        make(None, data=data, num_negatives=2)  # no tokenizer: no text is looked at
+
+
+def test_negatives_of_a_pair_are_those_of_its_query(tokenizer):
+    data = make_data(NUM_PAIRS)
+    for i in range(NUM_PAIRS):
+        data.negatives[f"q{i}"] = (f"n{i}",) if i % 3 else ()
+    data.qrels["q4"] = {"d4": 1, "d5": 1}  # more pairs than queries
+    batches = make(tokenizer, data=data, num_negatives=2)
+    number = {fingerprint(f"query number {i}"): i for i in range(NUM_PAIRS)}
+    for step in range(batches.steps_per_epoch):
+        batch = batches.batch(step)
+        for query, drawn in zip(batch["query_id"].tolist(), batch["negative_id"], strict=True):
+            i = number[query]
+            own = fingerprint(f"negative number {i}") if i % 3 else -1
+            assert drawn.tolist() == [own, -1]
+    # 14 queries have one, and q4 has two pairs
+    assert batches.statistics["negatives_per_query"] == 15 / 22
+    assert batches.statistics["absent_negatives"] == 2 * 22 - 15
 
 
 def test_c02_duplicates_in_a_batch_carry_what_the_mask_needs(tokenizer):
@@ -215,6 +250,7 @@ def test_statistics_count_what_was_cut(tokenizer):
         "truncated_documents": 0,
         "positives_overflow": 0,
         "unique_document_share": 20 / 21,
+        "negatives_per_query": 0.0,
     }
     assert batches.notes == ()
 

@@ -25,13 +25,13 @@ def by_loops(tokenizer, texts, length):
     return ids, mask
 
 
-@pytest.mark.parametrize("length", [None, 8, 5, 2])
+@pytest.mark.parametrize("length", [8, 5, 2])
 def test_padded_rows_equal_the_tokenizers(tokenizer, length):
-    cache = TokenCache.build(TEXTS, tokenizer, 8)
+    cache = TokenCache.build(TEXTS, tokenizer, length)
     rows = [cache.row(name) for name in ("t3", "t0", "t1", "t3", "t5")]
-    got = cache.padded(np.array(rows), length)
+    got = cache.padded(np.array(rows))
     names = ["t3", "t0", "t1", "t3", "t5"]
-    ids, mask = by_loops(tokenizer, [TEXTS[name] for name in names], length or 8)
+    ids, mask = by_loops(tokenizer, [TEXTS[name] for name in names], length)
     np.testing.assert_array_equal(got["token_ids"], ids)
     np.testing.assert_array_equal(got["padding_mask"], mask)
     assert got["token_ids"].dtype == np.int32
@@ -79,7 +79,5 @@ def test_wrong_rows_ids_and_lengths_are_refused(tokenizer):
         cache.padded(np.array([0, 6]))
     with pytest.raises(ValueError, match="Received: rows from -2"):
         cache.padded(np.array([-2]))
-    with pytest.raises(ValueError, match="Received: length=9, the cache has 8"):
-        cache.padded(np.array([0]), 9)
     with pytest.raises(ValueError, match="Received: length=1"):
         TokenCache.build(TEXTS, tokenizer, 1)

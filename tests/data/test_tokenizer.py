@@ -2,12 +2,14 @@
 
 import io
 import random
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
 import pytest
 import sentencepiece
 
+from samtone_tf.data import tokenizer as module
 from samtone_tf.data.tokenizer import Tokenizer
 
 SHARED = Path(__file__).parents[2].parent / "shared" / "data"
@@ -149,9 +151,64 @@ def test_long_texts_are_not_skipped_in_training():
 def test_nothing_to_train_on_is_refused():
     with pytest.raises(ValueError, match="`texts` must hold at least one text"):
         Tokenizer.train(["", "  "])
-    with pytest.raises(ValueError, match="Received: vocabulary_size=8 for 300 texts") as caught:
-        Tokenizer.train(sentences(), vocabulary_size=8)
+    with pytest.raises(ValueError, match="Received: vocabulary_size=16 for 300 texts") as caught:
+        Tokenizer.train(sentences(), vocabulary_size=16)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("size", [15, 3, 0, -5])
+def test_a_vocabulary_without_room_is_refused_before_a_text_is_read(size):
+    texts = iter(sentences())
+    match = rf"`vocabulary_size` must be at least 16\. Received: vocabulary_size={size}\. \w"
+    with pytest.raises(ValueError, match=match):
+        Tokenizer.train(texts, vocabulary_size=size)
+    assert len(list(texts)) == 300
+
+
+@pytest.fixture
+def given(monkeypatch):
+    """What the trainer is given, text by text."""
+    seen = []
+    train = sentencepiece.SentencePieceTrainer.train
+
+    def record(sentence_iterator, **arguments):
+        seen[:] = sentence_iterator
+        train(sentence_iterator=iter(seen), **arguments)
+
+    monkeypatch.setattr(sentencepiece.SentencePieceTrainer, "train", record)
+    return seen
+
+
+def test_training_texts_are_spread_evenly_and_cut(given, monkeypatch):
+    texts = [f"text  {i}\n" for i in range(100)]
+    Tokenizer.train([*texts, " "], vocabulary_size=30)
+    assert given == [f"text {i}" for i in range(100)]
+    monkeypatch.setattr(module, "_MAX_TRAINING_TEXTS", 4)
+    monkeypatch.setattr(module, "_MAX_TRAINING_CHARACTERS", 8)
+    Tokenizer.train(iter([*texts, " "]), vocabulary_size=30)
+    assert given == ["text 0", "text 33", "text 66", "text 99"]
+    Tokenizer.train(["text number 1"], vocabulary_size=30)
+    assert given == ["text num"]
+
+
+def test_the_total_of_training_characters_is_capped(given, monkeypatch):
+    texts = ["a" * 3, "b" * 50, "c" * 70, "d" * 9]
+    for total, kept in ((132, [3, 50, 70, 9]), (131, [3, 50, 69, 9]), (33, [3, 10, 10, 9])):
+        monkeypatch.setattr(module, "_MAX_TRAINING_TOTAL", total)
+        Tokenizer.train(texts, vocabulary_size=30)
+        assert list(map(len, given)) == kept, total
+
+
+def test_texts_that_are_not_used_are_not_copied(monkeypatch):
+    monkeypatch.setattr(module, "_MAX_TRAINING_TEXTS", 20)
+    texts = ["word " * 2000] * 2000  # one string: 20 MB only when copied
+    tracemalloc.start()
+    try:
+        Tokenizer.train(texts, vocabulary_size=20)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 2e6
 
 
 def test_a_saved_model_is_the_same(tokenizer, tmp_path):

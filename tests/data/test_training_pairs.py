@@ -1,7 +1,12 @@
 """Pins of data.training_pairs: fingerprints by text or id, positives, usable negatives (C02)."""
 
+import time
+
+import numpy as np
 import pytest
 
+from samtone_tf import config
+from samtone_tf.data import training_pairs
 from samtone_tf.data.fingerprints import fingerprint, normalise
 from samtone_tf.data.records import RetrievalData
 from samtone_tf.data.training_pairs import make_training_pairs
@@ -63,6 +68,44 @@ def test_positives_are_capped_and_the_overflow_counted():
     assert table.positives_overflow == 5
     assert table.positive_fingerprints[4].tolist() == [of("text 4"), of("text 0"), of("text 1")]
     assert make_training_pairs(many, max_positives=16).positive_fingerprints.shape == (6, 5)
+
+
+@pytest.mark.parametrize("masks", [(), ("text", "positives"), ("positives",)])
+@pytest.mark.parametrize("most", [1, 2, 3, 4, 9])
+def test_positives_are_those_of_the_whole_list_cut_afterwards(masks, most):
+    rng = np.random.default_rng(most)
+    documents = {f"d{i}": f"text {i // 2}" for i in range(12)}  # every text twice
+    queries = {f"q{i}": f"query {i // 2}" for i in range(6)}
+    chosen = {q: rng.permutation(12)[: rng.integers(1, 6)] for q in queries}
+    given = data(queries, documents, {q: {f"d{i}": 1 for i in ids} for q, ids in chosen.items()})
+    table = make_training_pairs(given, masks, most)
+    query_of, document_of = table.query_fingerprints.tolist(), table.document_fingerprints.tolist()
+    rows, overflow = [], 0
+    for query, own in zip(query_of, document_of, strict=True):
+        listed = [own]
+        for other_query, other in zip(query_of, document_of, strict=True):
+            if "positives" in masks and other_query == query and other not in listed:
+                listed.append(other)
+        overflow += len(listed) > most
+        rows.append(listed[:most])
+    width = max(map(len, rows))
+    want = [row + [-1] * (width - len(row)) for row in rows]
+    assert table.positive_fingerprints.tolist() == want
+    assert table.positives_overflow == overflow
+
+
+def test_a_hundred_thousand_pairs_may_share_a_query():
+    documents = {f"d{i}": f"text {i}" for i in range(100_000)}
+    many = data({"q": "a"}, documents, {"q": dict.fromkeys(documents, 1)})
+    started = time.process_time()
+    table = make_training_pairs(many)
+    assert time.process_time() - started < 20  # about 1 s; with every list whole, an hour
+    assert table.positives_overflow == 100_000
+    assert len(set(table.positive_fingerprints[-1].tolist())) == 16
+
+
+def test_the_rules_are_those_of_the_configuration():
+    assert training_pairs.MASKS is config.MASKS
 
 
 def test_pairs_with_empty_texts_are_dropped_and_counted():

@@ -53,6 +53,7 @@ def test_c47_an_unanswered_query_counts_as_zero():
     assert scores.mean == dict.fromkeys(MEASURES, 0.25)
     assert scores.per_query["absent"] == dict.fromkeys(MEASURES, 0.0)
     assert (scores.num_queries, scores.num_unanswered) == (4, 2)
+    assert scores.unanswered == ("absent", "empty")
 
 
 def test_c47_two_queries_one_solved():

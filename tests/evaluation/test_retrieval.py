@@ -5,7 +5,7 @@ import pytest
 
 from samtone_tf.data.records import RetrievalData
 from samtone_tf.evaluation.measures import measure
-from samtone_tf.evaluation.retrieval import search_run, self_retrieval_ids
+from samtone_tf.evaluation.retrieval import drops_self, search_run, self_retrieval_ids
 from samtone_tf.index.exact import ExactIndex
 
 # Cosines of the query (1, 0) with a, b, c, d: 1, 0.8, 0.6, 0.
@@ -58,6 +58,25 @@ def test_c45_the_same_id_is_the_same_text_only_if_it_is():
     }
     found = self_retrieval_ids(RetrievalData("x", "test", queries, documents, {}))
     assert found == {"1": {"1"}, "2": {"2"}}
+
+
+@pytest.mark.parametrize(
+    ("source", "named"),
+    [
+        ("beir:arguana", True),
+        ("beir:/data/ArguAna/", True),
+        ("pairs:faq/Quora.jsonl", True),
+        ("beir:C:\\data\\quora", True),
+        ("beir:quora/scifact", False),
+        ("beir:scifact", False),
+        ("docstrings", False),
+    ],
+)
+def test_c45_only_the_last_part_of_a_source_names_it(source, named):
+    data = RetrievalData(source, "test", {}, {}, {})
+    assert drops_self(data) is drops_self(data, None) is named
+    assert drops_self(data, True) is True
+    assert drops_self(data, False) is False
 
 
 def test_bad_input_says_what_was_received():

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from samtone_tf.evaluation import trec
+from samtone_tf.evaluation.measures import measure
 
 
 def test_ranking_is_by_score_then_id_descending():
@@ -23,6 +24,13 @@ def test_what_is_written_is_read(tmp_path):
     }
     trec.write_run(run, tmp_path / "x.run")
     assert trec.read_run(tmp_path / "x.run") == run
+
+
+def test_a_run_file_of_another_program_can_be_judged(tmp_path):
+    # Columns by tabs, ranks from 0 and out of order: the scores say that b is first.
+    path = tmp_path / "other.run"
+    path.write_text("q\tQ0\ta\t0\t1.5\tother\nq\tQ0\tb\t1\t2.5\tother\n")
+    assert measure(trec.read_run(path), {"q": {"a": 1}}, ["MRR"]).mean == {"MRR": 0.5}
 
 
 def test_c49_distinct_scores_never_tie_in_the_file(tmp_path):

@@ -202,7 +202,7 @@ def test_c24_a_tokenizer_larger_than_the_table_is_refused(tmp_path):
 def test_what_exists_is_never_overwritten(tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     for taken in (tmp_path, tmp_path / "notes.txt"):
-        with pytest.raises(FileExistsError, match=f"never overwritten. Received: {taken}"):
+        with pytest.raises(FileExistsError, match=f"nothing is overwritten. Received: {taken}"):
             export_saved_model(tmp_path / "no_run_is_needed_for_this", taken)
     assert (tmp_path / "notes.txt").read_text() == "mine"
 

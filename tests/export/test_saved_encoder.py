@@ -42,7 +42,7 @@ def test_no_text_gives_no_row(saved):
 
 def test_a_string_instead_of_a_list_is_refused(saved):
     _, encoder = saved
-    with pytest.raises(TypeError, match="Received: one str"):
+    with pytest.raises(TypeError, match="must be a list of strings. Received: 'a question'"):
         encoder.encode_query("a question")
 
 

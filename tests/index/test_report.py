@@ -1,10 +1,11 @@
 """Pins of index.report: recall with ties, sampling, and what the report says."""
 
 import numpy as np
+import pytest
 
 from samtone_tf.index.base import SearchResult
 from samtone_tf.index.exact import ExactIndex
-from samtone_tf.index.report import index_report, recall
+from samtone_tf.index.report import IndexReport, index_report, recall
 
 
 def test_recall_counts_what_was_found():
@@ -40,3 +41,18 @@ def test_without_queries_documents_are_sampled_and_it_says_so(unit_rows, names):
         report = index_report(exact, exact, nothing)
         assert report.num_queries == 1_000
         assert report.queries == "sampled from the corpus"
+
+
+@pytest.mark.parametrize(
+    ("kind", "search", "num", "said"),
+    [
+        ("exact", "exact", 30_000, "exact"),
+        ("scann", "brute force", 19_999, "scann (brute force below 20,000 documents)"),
+        # By settings of the caller's, not for being small.
+        ("scann", "brute force", 20_000, "scann (brute force)"),
+        ("scann", "tree + codes + reorder", 100_000, "scann (tree + codes + reorder)"),
+    ],
+)
+def test_the_description_tells_approximate_from_exact(kind, search, num, said):
+    report = IndexReport(kind, search, num, 8, 1.0, 1.0, 5, "given", 0.1)
+    assert report.description == said

@@ -3,6 +3,7 @@
 import importlib.util
 import subprocess
 import sys
+import types
 
 import numpy as np
 import pytest
@@ -129,6 +130,30 @@ def test_missing_scann_names_the_platform_and_the_way_out(monkeypatch):
         scann.import_scann()
     assert isinstance(raised.value.__cause__, ModuleNotFoundError)
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("system", "machine", "spec", "available"),
+    [
+        ("linux", "x86_64", object(), True),
+        ("linux", "x86_64", None, False),
+        ("linux", "aarch64", object(), False),
+        ("darwin", "x86_64", object(), False),
+        ("win32", "AMD64", object(), False),
+    ],
+)
+def test_scann_is_available_where_it_is_installed_and_has_wheels(
+    system, machine, spec, available, monkeypatch
+):
+    monkeypatch.setattr(sys, "platform", system)
+    monkeypatch.setattr(scann.platform, "machine", lambda: machine)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: spec)
+    assert scann.scann_available() is available
+
+
+def test_a_module_without_a_spec_is_no_scann(monkeypatch):
+    monkeypatch.setitem(sys.modules, "scann", types.ModuleType("scann"))
+    assert scann.scann_available() is False
 
 
 @needs_scann

@@ -28,6 +28,22 @@ def test_given_fields_stay_and_the_rest_follows():
     assert settings.num_leaves_to_search == 12
 
 
+@pytest.mark.parametrize(
+    ("num", "given", "search"),
+    [
+        (19_999, {}, "brute force"),
+        (20_000, {}, "codes + reorder"),
+        (100_000, {}, "tree + codes + reorder"),
+        (5_000, {"num_leaves": 70, "reorder": 0}, "tree + codes"),
+        (5_000, {"num_leaves": 70, "dims_per_block": 0}, "tree"),
+    ],
+)
+def test_the_search_is_named_by_what_it_does(num, given, search):
+    settings = scann_settings(num, 64, ScannSettings(**given))
+    assert settings.search == search
+    assert settings.is_brute_force == (search == "brute force")
+
+
 def test_one_dimension_has_blocks_of_one():
     assert scann_settings(30_000, 1).dims_per_block == 1
 

@@ -595,3 +595,33 @@ def test_config_holds_what_was_given():
         "negatives_scope": "own",
     }
     assert "same_tower" not in InBatchSoftmax().get_config()
+
+
+# --- what is refused ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("ids", "error", "message"),
+    [
+        ({"query_id": [7]}, ValueError, r"`query_id` does not fit.*4 pairs.*shape \(1,\)"),
+        ({"document_id": [1.0, 2, 3, 4]}, TypeError, "`document_id` must be integers.*float"),
+        ({"positive_ids": [1, 2, 3, 4]}, ValueError, r"`positive_ids` does not fit.*shape \(4,\)"),
+        ({"negative_id": [[1]] * 4}, ValueError, "`negative_id` does not fit.*0 hard negatives"),
+    ],
+    ids=["length", "floats", "rank", "no negatives"],
+)
+def test_ids_that_do_not_fit_are_refused(ids, error, message):
+    vectors = np.eye(4, dtype="float32")
+    with pytest.raises(error, match=message):
+        InBatchSoftmax()(vectors, vectors, **ids)
+
+
+def test_ids_of_different_integer_types_are_compared():
+    vectors = np.eye(2, dtype="float32")
+    ids = {"document_id": np.array([5, 6], "int32"), "positive_ids": np.array([[5, 6], [6, -1]])}
+    # d_1 answers q_0, too: nothing is left beside its positive.
+    assert float(InBatchSoftmax(bidirectional=False)(vectors, vectors, **ids)[0]) == 0
+
+
+def test_a_numpy_number_is_a_temperature():
+    assert InBatchSoftmax(np.float32(0.5)).get_config()["temperature"] == 0.5

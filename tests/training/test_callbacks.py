@@ -54,10 +54,18 @@ def test_every_few_steps_and_the_last_are_reported(tmp_path, every, steps, repor
 
 @pytest.mark.parametrize("loss", [float("nan"), float("inf")])
 def test_the_first_loss_that_is_no_number_stops_the_run(tmp_path, loss):
-    report = callbacks.Report(tmp_path / "metrics.jsonl", 100, 100, RATES.__getitem__)
-    with pytest.raises(FloatingPointError, match=f"The loss became {loss} at step 3"):
+    report = callbacks.Report(tmp_path / "metrics.jsonl", 3, 100, RATES.__getitem__)
+    with pytest.raises(FloatingPointError, match=f"The loss became {loss} at or before step 3"):
         play(report, [1.0, 1.0, loss, 1.0])
     assert not (tmp_path / "metrics.jsonl").exists()
+
+
+def test_a_good_checkpoint_does_not_give_way_to_a_bad_one(tmp_path, monkeypatch):
+    saved = []
+    monkeypatch.setattr(callbacks, "save_model", lambda model, run: saved.append(run))
+    with pytest.raises(FloatingPointError):
+        play(callbacks.SaveEvery(tmp_path, 2), [1.0, 1.0, 1.0, float("nan")])
+    assert len(saved) == 1
 
 
 @pytest.mark.parametrize(("print_lines", "shown"), [(True, "step 2  loss 1.5"), (False, "")])

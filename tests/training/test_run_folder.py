@@ -147,7 +147,7 @@ def test_a_new_run_needs_a_new_or_empty_folder(tmp_path):
     assert not (tmp_path / "new").exists()
     (tmp_path / "file").write_text("x")
     for taken in (tmp_path, tmp_path / "file"):
-        with pytest.raises(FileExistsError, match=f"never overwritten. Received: {taken}"):
+        with pytest.raises(FileExistsError, match=f"nothing is overwritten. Received: {taken}"):
             check_new_run(taken)
 
 

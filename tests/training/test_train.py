@@ -126,7 +126,9 @@ def test_a_batch_larger_than_the_data_is_refused_and_leaves_no_folder(tmp_path):
 
 
 def test_a_loss_that_is_no_number_stops_the_run_and_saves_nothing(tmp_path):
-    with pytest.raises(FloatingPointError, match=r"The loss became (nan|inf) at step 2\. "):
+    with pytest.raises(
+        FloatingPointError, match=r"The loss became (nan|inf) at or before step 5\. "
+    ):
         train(tmp_path / "run", tiny.config(learning_rate=1e38, report_every=5))
     assert not list((tmp_path / "run" / "checkpoints").iterdir())
 
@@ -144,7 +146,48 @@ def test_a_vocabulary_file_is_used_as_it_is(tmp_path):
     tiny.tokenizer().save(tmp_path / "given.spm")
     base = tiny.config()
     config = replace(base, data=replace(base.data, vocabulary=str(tmp_path / "given.spm")))
-    assert training.make_tokenizer(config, None).model == tiny.tokenizer().model
+    config = replace(config, train=replace(config.train, steps=1))
+    training.train(config, tmp_path / "run", data=tiny.data())
+    assert (tmp_path / "run" / "vocabulary.spm").read_bytes() == tiny.tokenizer().model
+
+
+def test_an_absent_vocabulary_is_refused_before_the_data_is_read(tmp_path):
+    base = tiny.config()
+    data = replace(base.data, vocabulary=str(tmp_path / "none.spm"), source="beir:also_absent")
+    with pytest.raises(FileNotFoundError, match="none.spm"):
+        training.train(replace(base, data=data), tmp_path / "run")
+
+
+def test_an_interrupt_saves_the_model(tmp_path, monkeypatch):
+    class Interrupt(training.Report):
+        def on_train_batch_end(self, batch, logs=None):
+            if int(self.model.optimizer.iterations) == 3:
+                raise KeyboardInterrupt
+
+    monkeypatch.setattr(training, "Report", Interrupt)
+    with pytest.raises(KeyboardInterrupt, match="the model of step 3 is saved in"):
+        train(tmp_path / "run", tiny.config(steps=5))
+    assert int(load_model(tmp_path / "run").optimizer.iterations) == 3
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "given", "used"),
+    [("adafactor", None, 0.02), ("adam", None, 0.001), ("adam", 0.5, 0.5)],
+)
+def test_each_optimizer_has_its_own_default_rate(optimizer, given, used):
+    config = TrainConfig(optimizer=optimizer, learning_rate=given)
+    assert training.rate_used(config, 0) == pytest.approx(used)
+
+
+def test_the_rate_of_keras_adafactor_is_reported_as_it_is_clamped():
+    config = TrainConfig(optimizer="adafactor", learning_rate=0.5, steps=1000)
+    # 0.5 · (1 - 99/1000) = 0.45 is asked for; 1/sqrt(100) = 0.1 is used.
+    assert training.rate_used(config, 99) == pytest.approx(0.1)
+
+
+def test_xla_and_determinism_are_not_promised_together():
+    with pytest.raises(ValueError, match="train.deterministic=false"):
+        TrainConfig(jit_compile=True)
 
 
 def test_the_vocabulary_never_sees_queries_of_other_splits():
@@ -213,7 +256,10 @@ def test_negatives_per_query_are_counted(loss, num_negatives, words):
         loss=LossConfig(**loss),
         data=replace(base.data, num_negatives=num_negatives),
     )
-    batches = SimpleNamespace(num_pairs=60, steps_per_epoch=7, notes=("odd",))
+    statistics = {"negatives_per_query": num_negatives}
+    batches = SimpleNamespace(
+        num_pairs=60, steps_per_epoch=7, notes=("odd",), statistics=statistics
+    )
     model = SimpleNamespace(count_params=lambda: 1234567)
     facts = training.describe(config, tiny.data(), batches, model)
     assert facts["negatives per query"] == words
