@@ -297,6 +297,8 @@ class TrainConfig:
         save_every: steps between saved checkpoints.
         deterministic: the same run gives the same weights to the bit; costs about 1 %.
         jit_compile: compile the step with XLA; needs deterministic=false.
+        gradient_cache_chunk: pairs encoded at a time, for batches that do not fit in memory;
+            must divide the batch of one replica.
     """
 
     steps: int = 1000
@@ -309,6 +311,7 @@ class TrainConfig:
     save_every: int = 200
     deterministic: bool = True
     jit_compile: bool = False
+    gradient_cache_chunk: int | None = None
 
     def __post_init__(self):
         for name in ("steps", "report_every", "save_every"):
@@ -319,6 +322,13 @@ class TrainConfig:
                 "Received: both true. Set train.deterministic=false to compile with XLA."
             )
         check_at_least("train.batch_size", self.batch_size, 2)
+        if self.gradient_cache_chunk is not None:
+            check_at_least("train.gradient_cache_chunk", self.gradient_cache_chunk, 1)
+            if self.batch_size % self.gradient_cache_chunk:
+                raise ValueError(
+                    "`train.gradient_cache_chunk` must divide `train.batch_size`. Received: "
+                    f"{self.gradient_cache_chunk}, and a batch of {self.batch_size}."
+                )
         check_at_least("train.seed", self.seed, 0)
         check_at_least("train.warmup_steps", self.warmup_steps, 0)
         if self.learning_rate is not None and not self.learning_rate > 0:

@@ -47,6 +47,9 @@ class DualEncoder(keras.Model):
         vocabulary_size: rows of the token table, if not the encoder's.
         dropout: rate, if not the encoder's.
         seed: of dropout; two runs with equal seeds draw equal masks.
+        gradient_cache_chunk: rows that a replica encodes at a time in training; memory
+            follows it and not the batch, at the price of a second forward pass. None
+            encodes all at once. TensorFlow only.
 
     Raises:
         ValueError: unknown size, architecture or field; a float16 dtype policy.
@@ -69,6 +72,7 @@ class DualEncoder(keras.Model):
         vocabulary_size: int | None = None,
         dropout: float | None = None,
         seed: int = 0,
+        gradient_cache_chunk: int | None = None,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -85,6 +89,9 @@ class DualEncoder(keras.Model):
         self.architecture = architecture if isinstance(architecture, str) else list(architecture)
         self.embedding_dim = embedding_dim
         self.seed = seed
+        if gradient_cache_chunk is not None:
+            check_at_least("gradient_cache_chunk", gradient_cache_chunk, 1)
+        self.gradient_cache_chunk = gradient_cache_chunk
         shared = shared_parts(architecture)
         make = dict(config=self.encoder_config, embedding_dim=embedding_dim)
         self.query_tower = Tower(**make, dtype=self.dtype_policy, name="query_tower")
@@ -229,6 +236,7 @@ class DualEncoder(keras.Model):
             "architecture": self.architecture,
             "embedding_dim": self.embedding_dim,
             "seed": self.seed,
+            "gradient_cache_chunk": self.gradient_cache_chunk,
         }
 
 

@@ -1,6 +1,6 @@
 """The training step under TensorFlow: one loss over the global batch, on any number of replicas.
 
-    1. encode the local rows, one forward pass;
+    1. encode the local rows, in one pass or in chunks (see `tensorflow_encode`);
     2. gather embeddings and ids over the replicas;
     3. loss of the local rows against all G columns, sum / G, and its gradient with
        respect to the local embeddings (the gather's gradient sums over replicas);
@@ -12,7 +12,6 @@ device with the whole batch (tested with SGD).
 
 import math
 import warnings
-import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -22,6 +21,7 @@ import tensorflow as tf
 from samtone_tf.dual_encoder import DualEncoder, pair_vectors
 from samtone_tf.losses.contrastive import RowLosses
 from samtone_tf.losses.inputs import PairVectors
+from samtone_tf.tensorflow_encode import encode, encode_for_training, replica_id
 
 
 def train_step(model: DualEncoder, batch: Mapping[str, Any]) -> dict[str, tf.Tensor]:
@@ -35,20 +35,14 @@ def train_step(model: DualEncoder, batch: Mapping[str, Any]) -> dict[str, tf.Ten
         The metrics of the global batch, averaged since the last reset.
     """
     batch = only_batch(batch)
-    weights = [variable.value for variable in model.trainable_variables]
-    with tf.GradientTape() as towers:
-        local = encode(model, batch, training=True)
+    local, pull_back = encode_for_training(model, batch)
     with tf.GradientTape() as loss_tape:
         loss_tape.watch(local)
         rows, num_pairs = global_loss(model, local, batch)
         # Divided by G and not by B: gradients are summed over replicas later.
         share = tf.reduce_sum(rows.loss) / num_pairs
     upstream = loss_tape.gradient(share, local)
-    gradients = towers.gradient(local, weights, output_gradients=upstream)
-    # A token table's gradient is a list of rows with repeats; clipping and
-    # Adafactor's statistics need their sum.
-    gradients = [None if g is None else tf.convert_to_tensor(g) for g in gradients]
-    gradients = clip(model.optimizer, gradients)
+    gradients = clip(model.optimizer, pull_back(upstream))
     model.optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
     return update_metrics(model, rows, num_pairs)
 
@@ -77,34 +71,6 @@ def only_batch(data: Any) -> Mapping[str, Any]:
     return batch
 
 
-def encode(model: DualEncoder, batch: Mapping[str, Any], training: bool) -> dict[str, tf.Tensor]:
-    """Embeddings of the local rows: `query`, `document` and perhaps `negatives`."""
-    if training:
-        set_dropout_seeds(model, "query", _replica_id())
-    local = {"query": model.encode_query(batch["query"], training=training)}
-    if training:
-        set_dropout_seeds(model, "document", _replica_id())
-    return {**local, **model.encode_documents_and_negatives(batch, training=training)}
-
-
-def set_dropout_seeds(model: DualEncoder, side: str, chunk: tf.Tensor | int) -> None:
-    """Makes dropout a function of (seed, step, chunk, tower): nothing random is carried along.
-
-    `chunk` counts the pieces in which the global batch is encoded: without chunks, it is
-    the replica. So replicas draw different masks, and a run that continues at step k draws what the
-    undisturbed run would have drawn.
-    """
-    tower = model.query_tower if side == "query" else model.document_tower
-    states = [v for v in tower.variables if v.path.endswith("seed_generator_state")]
-    # An odd factor: chunks stay apart in all 32 bits.
-    spread = tf.cast(chunk, "uint32") * tf.constant(2654435761, "uint32")
-    step = tf.cast(model.optimizer.iterations.value, "uint32")
-    for i, state in enumerate(states):
-        key = zlib.crc32(f"{model.seed} {side} {i}".encode())
-        first = tf.bitwise.bitwise_xor(tf.constant(key, "uint32"), spread)
-        state.assign(tf.cast(tf.stack([first, step]), state.dtype))
-
-
 def global_loss(
     model: DualEncoder, local: Mapping[str, tf.Tensor], batch: Mapping[str, Any]
 ) -> tuple[RowLosses, tf.Tensor]:
@@ -130,9 +96,9 @@ def gather(rows: PairVectors) -> tuple[PairVectors, tf.Tensor | int]:
     size = rows.query.shape[0]
     if size is None:  # a dataset with a ragged last batch: replicas may differ
         sizes = replica.all_gather(tf.shape(rows.query)[:1], axis=0)
-        first_row = tf.reduce_sum(sizes[: _replica_id()])
+        first_row = tf.reduce_sum(sizes[: replica_id()])
     else:
-        first_row = _replica_id() * size
+        first_row = replica_id() * size
     num_pairs = None if size is None else size * _num_replicas()
     vectors = _gather_together(rows[:3], num_pairs)
     ids = _gather_together(rows.ids, num_pairs)
@@ -232,8 +198,3 @@ def enable_determinism() -> None:
 
 def _num_replicas() -> int:
     return tf.distribute.get_strategy().num_replicas_in_sync
-
-
-def _replica_id() -> tf.Tensor | int:
-    replica = tf.distribute.get_replica_context()
-    return 0 if replica is None else replica.replica_id_in_sync_group

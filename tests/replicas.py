@@ -33,14 +33,27 @@ def start(replicas: int) -> tf.distribute.Strategy:
     return tf.distribute.MirroredStrategy([f"CPU:{i}" for i in range(replicas)])
 
 
-def make_model(strategy, architecture="sde", rate=0.01, dropout=0.0, optimizer=None, **arguments):
+def make_model(
+    strategy,
+    architecture="sde",
+    rate=0.01,
+    dropout=0.0,
+    optimizer=None,
+    chunk=None,
+    **arguments,
+):
     from samtone_tf.dual_encoder import DualEncoder
     from samtone_tf.losses.contrastive import SamToNe
 
     with strategy.scope():
         keras.utils.set_random_seed(0)
         model = DualEncoder(
-            checks.TINY, architecture, embedding_dim=8, dropout=dropout, name="model"
+            checks.TINY,
+            architecture,
+            embedding_dim=8,
+            dropout=dropout,
+            gradient_cache_chunk=chunk,
+            name="model",
         )
         model.compile(
             optimizer or keras.optimizers.SGD(rate),
@@ -102,7 +115,7 @@ def ragged(strategy):
 
 
 def dropout(strategy):
-    from samtone_tf import tensorflow_step
+    from samtone_tf import tensorflow_encode
 
     batch = checks.as_tensors(checks.make_batch(4, 0))
     for rate in (0.0, 0.5):
@@ -110,7 +123,10 @@ def dropout(strategy):
 
         @tf.function
         def encode(model=model):
-            return strategy.run(tensorflow_step.encode, (model, batch, True))
+            def step():
+                return tensorflow_encode.encode_for_training(model, batch)[0]
+
+            return strategy.run(step)
 
         local = strategy.experimental_local_results(encode()["query"])
         for replica, vectors in enumerate(local):
@@ -118,6 +134,18 @@ def dropout(strategy):
     batches = [checks.make_batch(8, 2, seed) for seed in range(3)]
     for run in ("first", "again"):
         trained(f"dropout {run}", make_model(strategy, dropout=0.5), checks.as_dataset(batches))
+
+
+def cached(strategy):
+    """Batches of 8 with dropout, as four global chunks of 2 and as two of 4.
+
+    On two replicas, two chunks of 4 are what each encodes at once.
+    """
+    batches = [checks.make_batch(8, 2, seed) for seed in range(STEPS)]
+    whole = 4 if strategy.num_replicas_in_sync == 1 else None
+    for name, chunk in (("chunks of 2", 2), ("chunks of 4", whole)):
+        model = make_model(strategy, "ade_spl", dropout=0.5, chunk=chunk)
+        trained(name, model, checks.as_dataset(batches))
 
 
 def jit(strategy):
@@ -158,8 +186,8 @@ def pairs(strategy):
 
 
 PARTS = {
-    1: (several_steps, no_rate, gradient, ragged, pairs),
-    2: (several_steps, no_rate, gradient, ragged, pairs, dropout, jit),
+    1: (several_steps, no_rate, gradient, ragged, pairs, cached),
+    2: (several_steps, no_rate, gradient, ragged, pairs, cached, dropout, jit),
     4: (no_rate, gradient),
 }
 

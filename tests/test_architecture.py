@@ -12,14 +12,21 @@ PACKAGE = Path(__file__).parent.parent / "samtone_tf"
 LADDER = [
     ["version", "types", "checks", "output_folder", "config", "data.records"],
     ["data", "towers", "losses", "optimizers", "metrics", "unit_norm", "checkpoints"],
-    ["dual_encoder", "tensorflow_step", "distribution"],
+    ["dual_encoder", "tensorflow_encode", "tensorflow_step", "distribution"],
     ["training", "export"],
     ["index", "evaluation", "mining"],
     ["retriever", "judge"],
     ["analysis"],
     ["cli"],
 ]
-TENSORFLOW_IN = ("data.pipeline", "tensorflow_step", "distribution", "training.resume", "export")
+TENSORFLOW_IN = (
+    "data.pipeline",
+    "tensorflow_encode",
+    "tensorflow_step",
+    "distribution",
+    "training.resume",
+    "export",
+)
 NO_KERAS_IN = ("index", "evaluation", "data", "config", "types", "version")
 # Lower rungs that these see nothing of but the named modules.
 ONLY_FROM_BELOW = {"index": ["data.records"], "evaluation": ["data.records"]}

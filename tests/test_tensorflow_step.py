@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from samtone_tf import tensorflow_step
+from samtone_tf import tensorflow_encode, tensorflow_step
 from samtone_tf.data.pipeline import PairBatches
 from samtone_tf.data.records import RetrievalData
 from samtone_tf.data.tokenizer import Tokenizer
@@ -173,7 +173,7 @@ def draws(seed=0, step=0, side="query", model=None):
     model.optimizer.iterations.assign(step)
     batch = checks.make_batch(4, 0)
     batch["document"] = batch["query"]  # equal texts: what differs is the dropout
-    return tensorflow_step.encode(model, checks.as_tensors(batch), training=True)[side].numpy()
+    return tensorflow_encode.encode(model, checks.as_tensors(batch), training=True)[side].numpy()
 
 
 def test_dropout_is_a_function_of_seed_step_and_tower():
@@ -204,7 +204,7 @@ def test_equal_seeds_train_equally_and_other_seeds_do_not():
 
 def test_layers_of_a_tower_draw_different_masks():
     model = make_model(dropout=0.5)
-    tensorflow_step.set_dropout_seeds(model, "query", 0)
+    tensorflow_encode.set_dropout_seeds(model, "query", 0)
     states = [v.numpy() for v in model.query_tower.variables if "seed_generator" in v.path]
     assert len(states) == 6
     assert len({tuple(state) for state in states}) == 6
@@ -422,6 +422,13 @@ def test_c22_steps_per_execution_is_refused_on_replicas():
     model = SimpleNamespace(distribute_strategy=strategy, steps_per_execution=3, jit_compile=False)
     with pytest.raises(ValueError, match="must be 1 on 2 replicas.*Received: steps_per_exec"):
         tensorflow_step.check_replicas(model)
+
+
+@pytest.mark.multi_device
+@pytest.mark.slow
+@pytest.mark.parametrize("run", ["chunks of 2", "chunks of 4"])
+def test_equal_global_chunks_draw_equally_on_any_number_of_replicas(replicas, run):
+    assert_same_run(replicas[2][run], replicas[1][run])
 
 
 @pytest.mark.multi_device

@@ -92,6 +92,7 @@ def make_model(config: RunConfig, tokenizer: Tokenizer) -> DualEncoder:
         architecture=config.model.architecture,
         embedding_dim=config.model.vector_dim,
         seed=config.train.seed,
+        gradient_cache_chunk=config.train.gradient_cache_chunk,
         dtype=config.model.dtype,
     )
     model.compile(

@@ -1,0 +1,164 @@
+"""Embeddings of the local rows, and the way back: in one pass, or in chunks (gradient caching).
+
+In one pass the tape keeps every activation of the batch. In chunks, the batch is encoded
+without a tape; once the loss has given a gradient for each embedding, each chunk is
+encoded again under a tape of its own, with the same dropout draws, and its gradient is
+added up. Activations are then those of one chunk, however large the batch: this costs one
+more forward pass (Gao et al. 2021, https://arxiv.org/abs/2101.06983).
+
+Chunks are loops in the graph, whose size does not grow with their number.
+"""
+
+import zlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from samtone_tf.dual_encoder import DualEncoder
+
+Embeddings = dict[str, tf.Tensor]
+PullBack = Callable[[Embeddings], list[tf.Tensor]]
+"""Gradient of the embeddings → gradient of each trainable variable, dense."""
+
+
+def encode_for_training(
+    model: DualEncoder, batch: Mapping[str, Any]
+) -> tuple[Embeddings, PullBack]:
+    """Embeddings with dropout, and the function that takes their gradient to the weights."""
+    if model.gradient_cache_chunk is None:
+        return _in_one_pass(model, batch)
+    return _in_chunks(model, batch, model.gradient_cache_chunk)
+
+
+def encode(
+    model: DualEncoder, batch: Mapping[str, Any], training: bool, chunk: tf.Tensor | int = 0
+) -> Embeddings:
+    """Embeddings of some rows: `query`, `document` and perhaps `negatives`."""
+    if training:
+        set_dropout_seeds(model, "query", chunk)
+    local = {"query": model.encode_query(batch["query"], training=training)}
+    if training:
+        set_dropout_seeds(model, "document", chunk)
+    return {**local, **model.encode_documents_and_negatives(batch, training=training)}
+
+
+def set_dropout_seeds(model: DualEncoder, side: str, chunk: tf.Tensor | int) -> None:
+    """Makes dropout a function of (seed, step, chunk, tower): nothing random is carried along.
+
+    `chunk` counts the pieces of the global batch, replica after replica; a replica that
+    encodes all at once is one piece. So replicas draw different masks, the same pieces
+    draw the same on any number of replicas, and a run that goes on at step k draws what
+    the undisturbed run would have drawn.
+    """
+    tower = model.query_tower if side == "query" else model.document_tower
+    states = [v for v in tower.variables if v.path.endswith("seed_generator_state")]
+    # An odd factor: chunks stay apart in all 32 bits.
+    spread = tf.cast(chunk, "uint32") * tf.constant(2654435761, "uint32")
+    step = tf.cast(model.optimizer.iterations.value, "uint32")
+    for i, state in enumerate(states):
+        key = zlib.crc32(f"{model.seed} {side} {i}".encode())
+        first = tf.bitwise.bitwise_xor(tf.constant(key, "uint32"), spread)
+        state.assign(tf.cast(tf.stack([first, step]), state.dtype))
+
+
+def _in_one_pass(model: DualEncoder, batch: Mapping[str, Any]) -> tuple[Embeddings, PullBack]:
+    with tf.GradientTape() as tape:
+        local = encode(model, batch, training=True, chunk=replica_id())
+    return local, lambda upstream: _gradients(model, tape, local, upstream)
+
+
+def _in_chunks(
+    model: DualEncoder, batch: Mapping[str, Any], chunk_size: int
+) -> tuple[Embeddings, PullBack]:
+    num_chunks = count_chunks(batch, chunk_size)
+    first = replica_id() * num_chunks
+
+    def rows(tensors, i: tf.Tensor):
+        return tf.nest.map_structure(lambda x: x[i * chunk_size : (i + 1) * chunk_size], tensors)
+
+    texts = {name: batch[name] for name in ("query", "document", "negatives") if name in batch}
+    local = _forward(model, texts, chunk_size, num_chunks, first, rows)
+
+    def pull_back(upstream: Embeddings) -> list[tf.Tensor]:
+        def add_chunk(i, totals):
+            with tf.GradientTape() as tape:
+                again = encode(model, _fixed(rows(texts, i), chunk_size), True, chunk=first + i)
+            found = _gradients(model, tape, again, rows(upstream, i))
+            return i + 1, [total + gradient for total, gradient in zip(totals, found, strict=True)]
+
+        zeros = [tf.zeros_like(variable.value) for variable in model.trainable_variables]
+        return _loop(num_chunks, add_chunk, zeros)
+
+    return local, pull_back
+
+
+def _forward(model, texts, chunk_size: int, num_chunks: int, first, rows) -> Embeddings:
+    """All embeddings, chunk after chunk, with nothing kept for a gradient."""
+
+    def encode_chunk(i, arrays):
+        found = encode(model, _fixed(rows(texts, i), chunk_size), True, chunk=first + i)
+        return i + 1, {name: arrays[name].write(i, found[name]) for name in arrays}
+
+    shapes = {name: (chunk_size, model.embedding_dim) for name in ("query", "document")}
+    if "negatives" in texts:
+        num = texts["negatives"]["token_ids"].shape[1]
+        shapes["negatives"] = (chunk_size, num, model.embedding_dim)
+    arrays = {
+        name: tf.TensorArray(tf.float32, num_chunks, element_shape=shape)
+        for name, shape in shapes.items()
+    }
+    arrays = _loop(num_chunks, encode_chunk, arrays)
+    return {
+        name: tf.reshape(array.stack(), (num_chunks * chunk_size, *shapes[name][1:]))
+        for name, array in arrays.items()
+    }
+
+
+def _loop(num_chunks: int, body: Callable, start):
+    """`body(i, state)` for each chunk, one after another; the state at the end."""
+    return tf.while_loop(
+        lambda i, state: i < num_chunks,
+        body,
+        (tf.constant(0), start),
+        parallel_iterations=1,
+        maximum_iterations=num_chunks,
+    )[1]
+
+
+def _gradients(model, tape: tf.GradientTape, outputs: Embeddings, upstream: Embeddings) -> list:
+    """Gradient of each trainable variable, as a dense tensor.
+
+    A token table's gradient is a list of rows with repeats; clipping, sums over chunks
+    and Adafactor's statistics need their sum.
+    """
+    weights = [variable.value for variable in model.trainable_variables]
+    found = tape.gradient(outputs, weights, output_gradients=upstream, unconnected_gradients="zero")
+    return [tf.convert_to_tensor(gradient) for gradient in found]
+
+
+def _fixed(tensors, chunk_size: int):
+    """The same tensors with the static shape that slicing by a loop's counter has lost."""
+    return tf.nest.map_structure(lambda x: tf.ensure_shape(x, (chunk_size, *x.shape[1:])), tensors)
+
+
+def count_chunks(batch: Mapping[str, Any], chunk_size: int) -> int:
+    """Chunks of a replica's rows.
+
+    Raises:
+        ValueError: the rows are no whole number of chunks, or their number is not static.
+    """
+    num_rows = batch["query"]["token_ids"].shape[0]
+    if num_rows is None or num_rows % chunk_size:
+        raise ValueError(
+            "`gradient_cache_chunk` must divide the rows of each replica, whose number must be "
+            f"fixed (drop the remainder). Received: gradient_cache_chunk={chunk_size}, "
+            f"{'a varying number of' if num_rows is None else num_rows} rows."
+        )
+    return num_rows // chunk_size
+
+
+def replica_id() -> tf.Tensor | int:
+    """Which replica this is, of those that train together."""
+    replica = tf.distribute.get_replica_context()
+    return 0 if replica is None else replica.replica_id_in_sync_group

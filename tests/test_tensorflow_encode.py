@@ -1,0 +1,160 @@
+"""Pins of tensorflow_encode: gradient caching gives the gradients of the plain step."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from samtone_tf import tensorflow_encode, tensorflow_step
+from samtone_tf.dual_encoder import DualEncoder
+from samtone_tf.losses.contrastive import InBatchSoftmax, SamToNe
+from tests import checks
+
+LOSSES = {
+    "softmax": InBatchSoftmax(0.05),
+    "query": SamToNe(0.05),
+    "both": SamToNe(0.05, same_tower="both"),
+}
+
+
+def make_model(chunk=None, architecture="sde", dropout=0.0, loss=LOSSES["both"], **arguments):
+    """Equal weights at every call."""
+    keras.utils.set_random_seed(0)
+    model = DualEncoder(
+        checks.TINY,
+        architecture,
+        embedding_dim=8,
+        dropout=dropout,
+        gradient_cache_chunk=chunk,
+        name="model",
+    )
+    model.compile(keras.optimizers.SGD(0.01), loss=loss, **arguments)
+    return model
+
+
+def step_gradients(model, batch):
+    """Gradients as the step computes them, in a graph."""
+
+    @tf.function
+    def run():
+        local, pull_back = tensorflow_encode.encode_for_training(model, batch)
+        return pull_back(upstream_of(model, local, batch))
+
+    return [gradient.numpy() for gradient in run()]
+
+
+def upstream_of(model, local, batch):
+    with tf.GradientTape() as tape:
+        tape.watch(local)
+        rows, num_pairs = tensorflow_step.global_loss(model, local, batch)
+        loss = tf.reduce_sum(rows.loss) / num_pairs
+    return tape.gradient(loss, local)
+
+
+def one_tape_gradients(model, batch, chunk):
+    """One tape over the same chunks and draws, joined, and no cache."""
+    num = batch["query"]["token_ids"].shape[0]
+    with tf.GradientTape() as tape:
+        parts = []
+        for i in range(num // chunk):
+            rows = tf.nest.map_structure(lambda x, i=i: x[i * chunk : (i + 1) * chunk], batch)
+            parts.append(tensorflow_encode.encode(model, rows, True, chunk=i))
+        local = {name: tf.concat([part[name] for part in parts], 0) for name in parts[0]}
+        rows, num_pairs = tensorflow_step.global_loss(model, local, batch)
+        loss = tf.reduce_sum(rows.loss) / num_pairs
+    weights = [variable.value for variable in model.trainable_variables]
+    return [tf.convert_to_tensor(g).numpy() for g in tape.gradient(loss, weights)]
+
+
+def check_near(got, want, names):
+    for gradient, expected, name in zip(got, want, names, strict=True):
+        assert np.abs(expected).max() > 0, name  # nothing is compared with nothing
+        np.testing.assert_allclose(
+            gradient, expected, rtol=0, atol=1e-5 * np.abs(expected).max(), err_msg=name
+        )
+
+
+def names_of(model):
+    return [variable.path for variable in model.trainable_variables]
+
+
+@pytest.mark.parametrize("chunk", [1, 2, 4, 8])
+@pytest.mark.parametrize("architecture", ["sde", "ade_spl"])
+def test_any_chunk_gives_the_plain_gradients(architecture, chunk):
+    batch = checks.as_tensors(checks.make_batch(8, 2))
+    plain, cached = make_model(None, architecture), make_model(chunk, architecture)
+    want = step_gradients(plain, batch)
+    check_near(step_gradients(cached, batch), want, names_of(plain))
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("num_negatives", [0, 2])
+def test_every_loss_and_hard_negatives(loss, num_negatives):
+    batch = checks.as_tensors(checks.make_batch(6, num_negatives))
+    plain, cached = make_model(None, loss=LOSSES[loss]), make_model(2, loss=LOSSES[loss])
+    want = step_gradients(plain, batch)
+    check_near(step_gradients(cached, batch), want, names_of(plain))
+
+
+@pytest.mark.parametrize("chunk", [2, 4, 8])
+@pytest.mark.parametrize("architecture", ["sde", "ade"])
+def test_c10_the_second_pass_draws_the_masks_of_the_first(architecture, chunk):
+    batch = checks.as_tensors(checks.make_batch(8, 1))
+    model = make_model(chunk, architecture, dropout=0.5)
+    want = one_tape_gradients(model, batch, chunk)
+    check_near(step_gradients(model, batch), want, names_of(model))
+    # The draws matter: without dropout, or in other chunks, it is another gradient.
+    dry = step_gradients(make_model(chunk, architecture), batch)
+    assert np.abs(dry[0] - want[0]).max() > 1e-2 * np.abs(want[0]).max()
+
+
+def test_training_in_chunks_is_training():
+    batches = [checks.make_batch(8, 2, seed) for seed in range(4)]
+    plain, cached = make_model(None), make_model(4)
+    for model in (plain, cached):
+        checks.fit(model, batches)
+    for got, want, name in zip(
+        cached.get_weights(), plain.get_weights(), [w.path for w in plain.weights], strict=True
+    ):
+        np.testing.assert_allclose(got, want, atol=1e-5 * np.abs(want).max(), err_msg=name)
+
+
+def test_metrics_in_chunks_are_those_of_the_whole():
+    batch = checks.make_batch(8, 2)
+    plain, cached = checks.fit(make_model(None), [batch]), checks.fit(make_model(2), [batch])
+    assert cached == pytest.approx(plain, rel=1e-5)
+
+
+def test_the_graph_does_not_grow_with_the_number_of_chunks():
+    def num_nodes(size):
+        batch = checks.as_tensors(checks.make_batch(size, 1))
+        model = make_model(2, dropout=0.1)
+        step = tf.function(lambda: tensorflow_step.train_step(model, batch))
+        graph = step.get_concrete_function().graph.as_graph_def()
+        return len(graph.node) + sum(len(f.node_def) for f in graph.library.function)
+
+    assert num_nodes(4) == num_nodes(16)
+
+
+def test_the_chunk_must_divide_the_rows():
+    batch = checks.as_tensors(checks.make_batch(6))
+    with pytest.raises(ValueError, match="must divide.*gradient_cache_chunk=4, 6 rows"):
+        tensorflow_encode.encode_for_training(make_model(4), batch)
+
+
+def test_rows_of_a_varying_number_are_refused():
+    spec = {"query": {"token_ids": tf.TensorSpec([None, 4], tf.int32)}}
+    counted = tf.function(lambda batch: tensorflow_encode.count_chunks(batch, 2))
+    with pytest.raises(ValueError, match="varying number"):
+        counted.get_concrete_function(spec)
+
+
+def test_a_chunk_below_one_is_refused():
+    with pytest.raises(ValueError, match="`gradient_cache_chunk` must be at least 1"):
+        DualEncoder(checks.TINY, gradient_cache_chunk=0)
+
+
+def test_run_eagerly():
+    batch = checks.make_batch(4)
+    graph, eager = make_model(2), make_model(2, run_eagerly=True)
+    assert checks.fit(eager, [batch]) == pytest.approx(checks.fit(graph, [batch]), rel=1e-5)
