@@ -295,6 +295,7 @@ class TrainConfig:
         seed: of the weights, the order of the pairs, and dropout.
         report_every: steps between lines of metrics.jsonl.
         save_every: steps between saved checkpoints.
+        save_minutes: of wall time between saved checkpoints, whatever the steps.
         deterministic: the same run gives the same weights to the bit; costs about 1 %.
         jit_compile: compile the step with XLA; needs deterministic=false.
         gradient_cache_chunk: pairs encoded at a time, for batches that do not fit in memory;
@@ -309,6 +310,7 @@ class TrainConfig:
     seed: int = 0
     report_every: int = 50
     save_every: int = 200
+    save_minutes: float = 10.0
     deterministic: bool = True
     jit_compile: bool = False
     gradient_cache_chunk: int | None = None
@@ -331,6 +333,11 @@ class TrainConfig:
                 )
         check_at_least("train.seed", self.seed, 0)
         check_at_least("train.warmup_steps", self.warmup_steps, 0)
+        if not self.save_minutes > 0:
+            raise ValueError(
+                "`train.save_minutes` must be greater than 0. "
+                f"Received: train.save_minutes={self.save_minutes}."
+            )
         if self.learning_rate is not None and not self.learning_rate > 0:
             raise ValueError(
                 "`train.learning_rate` must be greater than 0. "

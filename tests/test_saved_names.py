@@ -10,8 +10,10 @@ import samtone_tf
 
 # A file saved today must load in every later version: add names, never rename or remove one.
 NAMES = {
+    "Adafactor": "samtone_tf.optimizers.adafactor",
     "DualEncoder": "samtone_tf.dual_encoder",
     "InBatchSoftmax": "samtone_tf.losses.contrastive",
+    "InverseSquareRoot": "samtone_tf.optimizers.schedules",
     "LinearDecay": "samtone_tf.optimizers.schedules",
     "MaskedMeanPooling": "samtone_tf.towers.pooling",
     "SamToNe": "samtone_tf.losses.contrastive",

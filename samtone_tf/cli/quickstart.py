@@ -89,8 +89,6 @@ def prepare(out: Path, overwrite: bool) -> Path:
 
 def job(config: RunConfig, out: Path) -> tuple[list[dict], str]:
     """Trains, exports, judges; returns the table's rows and the example searches."""
-    import keras
-
     from samtone_tf.data.fingerprints import split_fingerprint
     from samtone_tf.data.sources import load_data
     from samtone_tf.export.encoder import write_saved_model
@@ -114,7 +112,6 @@ def job(config: RunConfig, out: Path) -> tuple[list[dict], str]:
     for name, loss in losses.items():
         folder = name.lower().replace(" ", "_").replace("-", "_")
         if loss is None:
-            keras.utils.set_random_seed(config.train.seed)
             model = make_model(config, tokenizer)
         else:
             chosen = replace(config, loss=replace(config.loss, name=loss))

@@ -1,5 +1,7 @@
 """`samtone train`: flags and YAML → `RunConfig` → `training.train`."""
 
+from pathlib import Path
+
 from samtone_tf.cli.parser import SOURCES_HELP, make_parser
 from samtone_tf.config import DataConfig, LossConfig, ModelConfig, RunConfig, TrainConfig
 
@@ -8,6 +10,7 @@ samtone train --data beir:scifact --out runs/scifact
 samtone train --data pairs:faq.jsonl --out runs/faq --model.architecture ade_spl --train.steps 2000
 samtone train --config run.yaml --out runs/again --loss.same_tower both
 samtone train --data beir:scifact --print_config > run.yaml
+samtone train --out runs/scifact --resume
 """
 
 
@@ -22,15 +25,24 @@ def run(arguments: list[str]) -> None:
     parser.add_argument("--config", action="config", help="YAML file; flags override it")
     parser.add_argument("--out", required=True, type=str, help="run folder to write; must be new")
     sections = {"data": DataConfig, "model": ModelConfig, "loss": LossConfig, "train": TrainConfig}
+    parser.add_argument(
+        "--resume", action="store_true", help="go on with the run in --out after its last save"
+    )
     for name, kind in sections.items():
         parser.add_class_arguments(kind, name)
     _explain_data(parser)
-    parsed = parser.parse_args(config_first(spell_out_data(arguments)))
+    arguments = config_first(spell_out_data(arguments))
+    if "--resume" in arguments:
+        # The run's own configuration is the default; flags may repeat it, not change it.
+        out = parser.parse_args(arguments).out
+        if (Path(out) / "config.yaml").is_file():
+            arguments = [f"--config={out}/config.yaml", *arguments]
+    parsed = parser.parse_args(arguments)
     made = parser.instantiate(parsed)
     config = RunConfig(**{name: getattr(made, name) for name in sections})
     from samtone_tf.training.train import train
 
-    train(config, parsed.out)
+    train(config, parsed.out, resume=parsed.resume)
     print(f"wrote {parsed.out}\nnext: samtone export {parsed.out} saved_models/NAME/1")
 
 

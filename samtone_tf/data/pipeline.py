@@ -4,6 +4,7 @@ There is no shuffle buffer and no state: `batch(step)` can be asked in any order
 that stops after step k goes on with the very batches it would have had.
 """
 
+import hashlib
 from collections.abc import Collection
 from functools import lru_cache
 
@@ -125,6 +126,19 @@ class PairBatches:
             batch["negatives"] = self._documents.padded(rows)
             batch["negative_id"] = self._fingerprint_of_row[rows]
         return batch
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of the pairs and their token ids: equal for equal training data."""
+        digest = hashlib.blake2b(digest_size=8)
+        for array in (
+            self._table.query_fingerprints,
+            self._table.document_fingerprints,
+            self._queries.values,
+            self._documents.values,
+        ):
+            digest.update(array.tobytes())
+        return digest.hexdigest()
 
     @property
     def element_spec(self) -> dict:

@@ -1,4 +1,4 @@
-"""Learning-rate schedules that end where they say."""
+"""Learning-rate schedules that end where they say, and T5's, which has no end."""
 
 import keras
 from keras import ops
@@ -26,10 +26,7 @@ class LinearDecay(keras.optimizers.schedules.LearningRateSchedule):
     """
 
     def __init__(self, learning_rate: float, steps: int, warmup_steps: int = 0):
-        if not learning_rate > 0:
-            raise ValueError(
-                f"`learning_rate` must be greater than 0. Received: learning_rate={learning_rate}."
-            )
+        check_rate(learning_rate)
         check_at_least("warmup_steps", warmup_steps, 0)
         check_at_least("steps", steps, warmup_steps + 1)
         self.learning_rate = learning_rate
@@ -49,3 +46,48 @@ class LinearDecay(keras.optimizers.schedules.LearningRateSchedule):
             "steps": self.steps,
             "warmup_steps": self.warmup_steps,
         }
+
+
+@keras.saving.register_keras_serializable("samtone_tf", "InverseSquareRoot")
+class InverseSquareRoot(keras.optimizers.schedules.LearningRateSchedule):
+    """Constant, then falling with the square root of the step, as T5 was pre-trained.
+
+    Formula, at step s = 0, 1, ... with W warm-up steps and numerator r:
+
+        r / √max(s, W)
+
+    So the highest rate is r / √W, from the first step to step W; nothing rises. T5's own numbers,
+    r = 1 and W = 10,000, start at 0.01 and reach 0.001 at step 1,000,000. It suits Adafactor,
+    whose early steps are bounded without a rising warm-up.
+
+    Args:
+        learning_rate: r, which is not the highest rate unless W is 1.
+        warmup_steps: W, at least 1: how long the rate is constant.
+
+    Raises:
+        ValueError: rate not above 0, or no warm-up step.
+
+    Reference: Raffel et al. 2020, https://arxiv.org/abs/1910.10683, section 3.1.2; T5X calls it
+    `constant * rsqrt_decay`.
+    """
+
+    def __init__(self, learning_rate: float = 1.0, warmup_steps: int = 10_000):
+        check_rate(learning_rate)
+        check_at_least("warmup_steps", warmup_steps, 1)
+        self.learning_rate = learning_rate
+        self.warmup_steps = warmup_steps
+
+    def __call__(self, step):
+        step = ops.maximum(ops.cast(step, "float32"), self.warmup_steps)
+        return self.learning_rate / ops.sqrt(step)
+
+    def get_config(self):
+        return {"learning_rate": self.learning_rate, "warmup_steps": self.warmup_steps}
+
+
+def check_rate(learning_rate: float) -> None:
+    """Raises ValueError when a learning rate is not above 0."""
+    if not learning_rate > 0:
+        raise ValueError(
+            f"`learning_rate` must be greater than 0. Received: learning_rate={learning_rate}."
+        )

@@ -2,6 +2,8 @@
 
 import json
 import math
+import signal
+import threading
 import time
 from pathlib import Path
 
@@ -54,31 +56,57 @@ class Report(keras.callbacks.Callback):
 
 
 class SaveEvery(keras.callbacks.Callback):
-    """Saves the model every few steps and at the end.
+    """Saves the model every few steps, every few minutes, at the end, and when asked to stop.
+
+    SIGTERM is what a spot machine or a notebook's host sends before it goes away: the
+    step in progress ends, the model is saved, and the process exits with 143.
 
     Args:
         run: the run folder.
         every: steps between saves.
+        minutes: of wall time between saves, whatever the steps.
     """
 
-    def __init__(self, run: Path, every: int):
+    def __init__(self, run: Path, every: int, minutes: float = 10.0):
         super().__init__()
-        self.run, self.every, self.saved_step = run, every, -1
+        self.run, self.every, self.minutes = run, every, minutes
+        self.saved_step, self.saved_time = -1, time.monotonic()
+        self.asked_to_stop = False
+
+    def on_train_begin(self, logs=None):
+        self.saved_time = time.monotonic()
+        if threading.current_thread() is threading.main_thread():
+            self.earlier = signal.signal(signal.SIGTERM, self._stop)
 
     def on_train_batch_end(self, batch, logs=None):
         step = int(self.model.optimizer.iterations)
-        if step % self.every == 0:
+        late = time.monotonic() - self.saved_time > 60 * self.minutes
+        if step % self.every == 0 or late or self.asked_to_stop:
             check_finite(logs, step)  # a good checkpoint must not give way to a bad one
             self._save()
+        if self.asked_to_stop:
+            print(f"asked to stop; the model of step {step} is saved in {self.run}", flush=True)
+            raise SystemExit(128 + signal.SIGTERM)
 
     def on_train_end(self, logs=None):
         self._save()
+        self.restore_handler()
+
+    def restore_handler(self):
+        """Gives SIGTERM back to whoever handled it before."""
+        if getattr(self, "earlier", None) is not None:
+            signal.signal(signal.SIGTERM, self.earlier)
+            self.earlier = None
+
+    def _stop(self, number, frame):
+        # Only a mark: this may come in the middle of anything, a save included.
+        self.asked_to_stop = True
 
     def _save(self):
         step = int(self.model.optimizer.iterations)
         if step != self.saved_step:
             save_model(self.model, self.run)
-            self.saved_step = step
+            self.saved_step, self.saved_time = step, time.monotonic()
 
 
 def check_finite(logs: dict, step: int) -> None:

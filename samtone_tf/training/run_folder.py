@@ -29,7 +29,13 @@ from samtone_tf.version import __version__
 MODEL_FILE = "checkpoints/model.keras"
 
 # Modules that register the classes a `.keras` file may name.
-_REGISTERING = ("dual_encoder", "losses.contrastive", "optimizers.schedules", "towers.tower")
+_REGISTERING = (
+    "dual_encoder",
+    "losses.contrastive",
+    "optimizers.adafactor",
+    "optimizers.schedules",
+    "towers.tower",
+)
 
 
 def load_model(path: str | Path) -> DualEncoder:
@@ -106,13 +112,15 @@ def load_tokenizer(run: str | Path) -> Tokenizer:
     return Tokenizer.from_file(Path(run) / "vocabulary.spm")
 
 
-def make_run_folder(out: str | Path, config: RunConfig, tokenizer: Tokenizer) -> Path:
+def make_run_folder(
+    out: str | Path, config: RunConfig, tokenizer: Tokenizer, data_fingerprint: str
+) -> Path:
     """Makes the folder and writes what is known before the first step.
 
     Raises:
         FileExistsError: `out` exists and is not empty.
     """
-    environment = json.dumps(describe_environment(), indent=2)
+    environment = json.dumps({**describe_environment(), "data": data_fingerprint}, indent=2)
     out = check_new_run(out)
     (out / "checkpoints").mkdir(parents=True, exist_ok=True)
     text = yaml.safe_dump(config.to_dict(), sort_keys=False, allow_unicode=True)

@@ -12,10 +12,23 @@ from samtone_tf.data.sources import load_data
 from samtone_tf.data.tokenizer import Tokenizer
 from samtone_tf.dual_encoder import DualEncoder
 from samtone_tf.losses.contrastive import InBatchSoftmax, SamToNe
+from samtone_tf.optimizers.adafactor import Adafactor
 from samtone_tf.optimizers.schedules import LinearDecay
 from samtone_tf.training.callbacks import Report, SaveEvery
 from samtone_tf.training.model_card import write_model_card
-from samtone_tf.training.run_folder import check_new_run, make_run_folder, save_model
+from samtone_tf.training.resume import (
+    check_resumable,
+    check_same_data,
+    forget_reports_after,
+    last_checkpoint,
+    warn_of_changes,
+)
+from samtone_tf.training.run_folder import (
+    check_new_run,
+    load_tokenizer,
+    make_run_folder,
+    save_model,
+)
 
 
 def train(
@@ -24,6 +37,7 @@ def train(
     *,
     data: RetrievalData | None = None,
     tokenizer: Tokenizer | None = None,
+    resume: bool = False,
 ) -> DualEncoder:
     """Trains a dual encoder and writes its run folder.
 
@@ -32,18 +46,23 @@ def train(
         out: the run folder; must not exist, or be empty.
         data: what `config.data.source` names, if it was read already.
         tokenizer: used instead of `config.data.vocabulary`, or of training one.
+        resume: go on with the run in `out`, from its last checkpoint.
 
     Returns:
         The trained model; `load_model(out)` gives it again.
 
     Raises:
         FileExistsError: `out` holds something.
-        ValueError: bad data, or a batch larger than the data.
+        FileNotFoundError: `resume`, and no run there.
+        ValueError: bad data, another configuration than the run's, or a batch larger than the data.
         FloatingPointError: the loss became NaN or infinite.
     """
-    check_new_run(out)
-    if config.data.vocabulary and tokenizer is None:
-        tokenizer = Tokenizer.from_file(config.data.vocabulary)  # fails early, if it does
+    if resume:
+        tokenizer = load_tokenizer(check_resumable(out, config))
+    else:
+        check_new_run(out)
+        if config.data.vocabulary and tokenizer is None:
+            tokenizer = Tokenizer.from_file(config.data.vocabulary)  # fails early, if it does
     if config.train.deterministic:
         from samtone_tf import tensorflow_step
 
@@ -53,15 +72,39 @@ def train(
         print(f"training a vocabulary on {len(data.documents)} documents ...", flush=True)
         tokenizer = make_tokenizer(config, data)
     batches = make_batches(config, data, tokenizer)
-    keras.utils.set_random_seed(config.train.seed)
-    model = make_model(config, tokenizer)
-    run = make_run_folder(out, config, tokenizer)
+    run, model = (go_on if resume else start)(Path(out), config, tokenizer, batches)
+    first_step = int(model.optimizer.iterations)
+    if first_step >= config.train.steps:
+        print(f"{run} has all its {config.train.steps} steps already")
+        return model
     facts = describe(config, data, batches, model)
     for name, value in facts.items():
         print(f"{name}: {value}", flush=True)
-    report = fit(model, batches, config.train, run)
+    report = fit(model, batches, config.train, run, first_step)
     write_model_card(run, config, facts, report.lines[-1])
     return model
+
+
+def start(
+    out: Path, config: RunConfig, tokenizer: Tokenizer, batches: PairBatches
+) -> tuple[Path, DualEncoder]:
+    """A new run folder and an untrained model."""
+    model = make_model(config, tokenizer)
+    return make_run_folder(out, config, tokenizer, batches.fingerprint), model
+
+
+def go_on(
+    run: Path, config: RunConfig, tokenizer: Tokenizer, batches: PairBatches
+) -> tuple[Path, DualEncoder]:
+    """A run folder that is there, and its model as it was saved last."""
+    check_same_data(run, batches.fingerprint)
+    warn_of_changes(run)
+    # Killed before its first save, a run begins again: the same weights follow from the seed.
+    model = last_checkpoint(run) or make_model(config, tokenizer)
+    step = int(model.optimizer.iterations)
+    forget_reports_after(run, step)
+    print(f"going on with {run} after step {step}", flush=True)
+    return run, model
 
 
 def make_tokenizer(config: RunConfig, data: RetrievalData) -> Tokenizer:
@@ -86,7 +129,8 @@ def make_batches(config: RunConfig, data: RetrievalData, tokenizer: Tokenizer) -
 
 
 def make_model(config: RunConfig, tokenizer: Tokenizer) -> DualEncoder:
-    """A compiled, untrained model; its weights follow from `keras.utils.set_random_seed`."""
+    """A compiled, untrained model; its weights follow from the seed."""
+    keras.utils.set_random_seed(config.train.seed)
     model = DualEncoder(
         config.model.encoder(tokenizer.vocabulary_size),
         architecture=config.model.architecture,
@@ -118,23 +162,14 @@ def make_loss(config: LossConfig) -> InBatchSoftmax:
 
 
 def make_optimizer(config: TrainConfig) -> keras.optimizers.Optimizer:
-    """Adam or Adafactor, its rate decaying linearly to 0 at the last step."""
-    kind = {"adam": keras.optimizers.Adam, "adafactor": keras.optimizers.Adafactor}
+    """Adam, or Adafactor as T5 has it; the rate decaying linearly to 0 at the last step."""
+    kind = {"adam": keras.optimizers.Adam, "adafactor": Adafactor}
     return kind[config.optimizer](make_schedule(config))
 
 
 def make_schedule(config: TrainConfig) -> LinearDecay:
     """The learning rate as a function of the step."""
     return LinearDecay(config.peak_rate, config.steps, config.warmup_steps)
-
-
-def rate_used(config: TrainConfig, step: int) -> float:
-    """The rate of update number `step`, counted from 0.
-
-    Keras's Adafactor never goes above 1/sqrt(step), whatever it is given.
-    """
-    rate = float(make_schedule(config)(step))
-    return min(rate, (step + 1) ** -0.5) if config.optimizer == "adafactor" else rate
 
 
 def fit(
@@ -149,9 +184,10 @@ def fit(
         run / "metrics.jsonl",
         config.report_every,
         config.steps,
-        lambda step: rate_used(config, step),
+        make_schedule(config),
         print_lines=not on_terminal,
     )
+    save = SaveEvery(run, config.save_every, config.save_minutes)
     board = keras.callbacks.TensorBoard(
         run / "tensorboard", update_freq=config.report_every, write_graph=False
     )
@@ -161,12 +197,14 @@ def fit(
             batches.dataset(first_step, config.steps - first_step),
             shuffle=False,
             verbose=1 if on_terminal else 0,
-            callbacks=[board, report, SaveEvery(run, config.save_every)],
+            callbacks=[board, report, save],
         )
     except KeyboardInterrupt as interrupt:
         save_model(model, run)
         step = int(model.optimizer.iterations)
         raise KeyboardInterrupt(f"the model of step {step} is saved in {run}") from interrupt
+    finally:
+        save.restore_handler()
     return report
 
 
@@ -178,6 +216,7 @@ def describe(
     others = size if config.loss.negatives_scope == "global" else 1
     hard = round(batches.statistics.get("negatives_per_query", 0) * others)
     same_tower = config.loss.name == "samtone" and config.loss.same_tower != "document"
+    rate = make_schedule(config.train)
     ends = (0, config.train.steps // 2, config.train.steps)
     return {
         "training pairs": batches.num_pairs,
@@ -189,6 +228,6 @@ def describe(
         + (f" and {size - 1} queries" if same_tower else ""),
         "temperature": f"{config.loss.temperature} (a scale of {1 / config.loss.temperature:g})",
         "learning rate": "first, middle, end: "
-        + ", ".join(f"{rate_used(config.train, step):.2e}" for step in ends),
+        + ", ".join(f"{float(rate(step)):.2e}" for step in ends),
         **{f"note {i}": note for i, note in enumerate((*data.notes, *batches.notes), 1)},
     }

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import yaml
 
+from samtone_tf.cli.main import main
 from samtone_tf.config import DataConfig, LossConfig, ModelConfig, RunConfig, TrainConfig
 from samtone_tf.training import train as training
 from samtone_tf.training.run_folder import load_config, load_model
@@ -17,7 +18,11 @@ from tests.cli.runner import TINY_FLAGS, refuse, samtone, succeed
 def started(monkeypatch):
     """The configurations that `train` was called with, instead of training."""
     calls = []
-    monkeypatch.setattr(training, "train", lambda config, out: calls.append((config, out)))
+
+    def train(config, out, resume):
+        calls.append((config, out))
+
+    monkeypatch.setattr(training, "train", train)
     return calls
 
 
@@ -44,7 +49,8 @@ def test_every_flag_arrives(started, data):
         "--loss.directions", "mean", "--loss.masks", "id,text", "--loss.negatives_scope", "own",
         "--train.steps", "7", "--train.batch_size", "512", "--train.optimizer", "adafactor",
         "--train.learning_rate", "1e-4", "--train.warmup_steps", "3", "--train.seed", "5",
-        "--train.report_every", "2", "--train.save_every", "4", "--train.deterministic", "false",
+        "--train.report_every", "2", "--train.save_every", "4", "--train.save_minutes", "6",
+        "--train.gradient_cache_chunk", "64", "--train.deterministic", "false",
         "--train.jit_compile", "true",
     )  # fmt: skip
     assert started[0][0] == RunConfig(
@@ -58,7 +64,7 @@ def test_every_flag_arrives(started, data):
             dtype="mixed_bfloat16",
         ),
         loss=LossConfig("samtone", "both", 0.01, True, "mean", ["id", "text"], "own"),
-        train=TrainConfig(7, 512, "adafactor", 1e-4, 3, 5, 2, 4, False, True),
+        train=TrainConfig(7, 512, "adafactor", 1e-4, 3, 5, 2, 4, 6.0, False, True, 64),
     )
 
 
@@ -167,3 +173,17 @@ def test_c07_a_scale_as_temperature_warns_loudly_and_once(started):
     assert line.startswith("warning: `temperature` is 20.0: ")
     assert "temperature=0.05" in line
     assert started[0][0].loss.temperature == 20
+
+
+def test_resume_takes_the_runs_own_configuration(tmp_path, capsys):
+    """Without a flag it goes on; with another value it is refused, and says which."""
+    from tests import tiny
+
+    folder = tiny.write_beir(tmp_path / "beir")
+    out = str(tmp_path / "run")
+    small = ["--model.num_layers=1", "--model.hidden_dim=16", "--train.batch_size=8"]
+    assert main(["train", f"--data=beir:{folder}", "--out", out, *small, "--train.steps=2"]) == 0
+    assert main(["train", "--out", out, "--resume"]) == 0
+    assert "has all its 2 steps already" in capsys.readouterr().out
+    assert main(["train", "--out", out, "--resume", "--train.steps=3"]) == 2
+    assert "- steps: 2; + steps: 3" in capsys.readouterr().err
