@@ -10,7 +10,7 @@ from samtone_tf.version import __version__
 
 _MODULES = {
     "DataConfig": "config",
-    "EncoderConfig": "config",
+    "EncoderConfig": "encoder_config",
     "LossConfig": "config",
     "ModelConfig": "config",
     "RunConfig": "config",

@@ -12,7 +12,8 @@ import keras
 from keras import ops
 
 from samtone_tf.checks import check_at_least
-from samtone_tf.config import EncoderConfig, shared_parts
+from samtone_tf.config import shared_parts
+from samtone_tf.encoder_config import EncoderConfig
 from samtone_tf.losses.contrastive import InBatchSoftmax
 from samtone_tf.losses.inputs import PairVectors
 from samtone_tf.losses.masks import PairIds

@@ -10,6 +10,8 @@ The optimizer sums gradients over replicas, so loss and weights are those of one
 device with the whole batch (tested with SGD).
 """
 
+import functools
+import logging
 import math
 import warnings
 from collections.abc import Mapping, Sequence
@@ -21,7 +23,12 @@ import tensorflow as tf
 from samtone_tf.dual_encoder import DualEncoder, pair_vectors
 from samtone_tf.losses.contrastive import RowLosses
 from samtone_tf.losses.inputs import PairVectors
+from samtone_tf.losses.tiled import tiled_rows
 from samtone_tf.tensorflow_encode import encode, encode_for_training, replica_id
+
+# Logits of one block, above which the loss is taken in tiles: 64 MB as float32. The plain
+# form needs about ten times that here, and no less time (benchmarks/loss_memory.py).
+MOST_LOGITS = 2**24
 
 
 def train_step(model: DualEncoder, batch: Mapping[str, Any]) -> dict[str, tf.Tensor]:
@@ -82,7 +89,27 @@ def global_loss(
     rows = pair_vectors(local, batch)
     columns, first_row = gather(rows)
     num_pairs = tf.cast(tf.shape(columns.query)[0], "float32")
+    if is_large(rows, columns):
+        _say_tiled()
+        return tiled_rows(model.pair_loss, rows, columns, first_row), num_pairs
     return model.pair_loss.rows(rows, columns, first_row), num_pairs
+
+
+def is_large(rows: PairVectors, columns: PairVectors) -> bool:
+    """Whether the loss is taken in tiles; a number of rows that is not known counts as small."""
+    num_rows, num_columns = rows.query.shape[0], columns.query.shape[0]
+    if num_rows is None or num_columns is None:
+        return False
+    slots = 0 if columns.negative is None else columns.negative.shape[1]
+    return num_rows * num_columns * (1 + slots) > MOST_LOGITS
+
+
+@functools.cache
+def _say_tiled() -> None:
+    logging.getLogger("samtone_tf").warning(
+        "The batch is large: the loss is computed in tiles of rows, in memory that grows with "
+        "the batch and not with its square. Its numbers are the same."
+    )
 
 
 def gather(rows: PairVectors) -> tuple[PairVectors, tf.Tensor | int]:

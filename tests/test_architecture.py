@@ -10,7 +10,7 @@ PACKAGE = Path(__file__).parent.parent / "samtone_tf"
 
 # A module may import from its own rung (cycles apart) and from the ones before it.
 LADDER = [
-    ["version", "types", "checks", "output_folder", "config", "data.records"],
+    ["version", "types", "checks", "output_folder", "encoder_config", "config", "data.records"],
     ["data", "towers", "losses", "optimizers", "metrics", "unit_norm", "checkpoints"],
     ["dual_encoder", "tensorflow_encode", "tensorflow_step", "distribution"],
     ["training", "export"],
@@ -21,13 +21,14 @@ LADDER = [
 ]
 TENSORFLOW_IN = (
     "data.pipeline",
+    "losses.tiled",
     "tensorflow_encode",
     "tensorflow_step",
     "distribution",
     "training.resume",
     "export",
 )
-NO_KERAS_IN = ("index", "evaluation", "data", "config", "types", "version")
+NO_KERAS_IN = ("index", "evaluation", "data", "config", "encoder_config", "types", "version")
 # Lower rungs that these see nothing of but the named modules.
 ONLY_FROM_BELOW = {"index": ["data.records"], "evaluation": ["data.records"]}
 # Inside functions only, where the next rung has to be reached: (from, to).

@@ -6,15 +6,9 @@ from dataclasses import FrozenInstanceError
 
 import pytest
 
-from samtone_tf import config
-from samtone_tf.config import (
-    DataConfig,
-    EncoderConfig,
-    LossConfig,
-    ModelConfig,
-    RunConfig,
-    TrainConfig,
-)
+from samtone_tf import config, encoder_config
+from samtone_tf.config import DataConfig, LossConfig, ModelConfig, RunConfig, TrainConfig
+from samtone_tf.encoder_config import EncoderConfig
 
 # layers, width, heads, head width, feed-forward width: the t5.1.1 gin files and, for ours, design.
 PUBLISHED = {
@@ -37,7 +31,7 @@ def test_sizes_are_the_published_ones(size):
 
 
 def test_there_is_no_other_size():
-    assert set(config.SIZES) == set(PUBLISHED)
+    assert set(encoder_config.SIZES) == set(PUBLISHED)
 
 
 def test_an_encoder_is_made_from_a_name_a_dict_or_another_one():

@@ -433,6 +433,26 @@ def test_equal_global_chunks_draw_equally_on_any_number_of_replicas(replicas, ru
 
 @pytest.mark.multi_device
 @pytest.mark.slow
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_large_batch_is_tiled_and_trains_alike(replicas, number):
+    assert_same_run(replicas[number]["tiled"], replicas[1]["ade_spl"])
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "slots", "large"),
+    [(4096, 4096, 0, False), (4096, 4097, 0, True), (4096, 4096, 1, True), (None, 9999, 0, False)],
+)
+def test_what_counts_as_large(rows, columns, slots, large):
+    def pairs(num):
+        vectors = SimpleNamespace(shape=(num, 8))
+        negative = SimpleNamespace(shape=(num, slots, 8)) if slots else None
+        return SimpleNamespace(query=vectors, negative=negative)
+
+    assert tensorflow_step.is_large(pairs(rows), pairs(columns)) == large
+
+
+@pytest.mark.multi_device
+@pytest.mark.slow
 def test_c22_jit_compile_is_switched_off_with_a_message(replicas):
     messages = [str(x) for x in replicas[2]["jit warnings"][""]]
     assert [m for m in messages if "`jit_compile` is switched off" in m and "2 replicas" in m]

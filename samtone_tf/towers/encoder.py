@@ -10,7 +10,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from samtone_tf.config import EncoderConfig
+from samtone_tf.encoder_config import EncoderConfig
 from samtone_tf.towers.attention import LOWEST, T5Attention, T5RelativePositionBias, normal
 from samtone_tf.types import Tensor
 

@@ -2,7 +2,8 @@
 
 import keras
 
-from samtone_tf.config import PARTS, EncoderConfig
+from samtone_tf.config import PARTS
+from samtone_tf.encoder_config import EncoderConfig
 from samtone_tf.towers.attention import normal
 from samtone_tf.towers.encoder import T5Encoder, T5Stack
 from samtone_tf.towers.pooling import MaskedMeanPooling

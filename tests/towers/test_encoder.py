@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from samtone_tf.config import EncoderConfig
+from samtone_tf.encoder_config import EncoderConfig
 from samtone_tf.towers.encoder import T5Encoder, T5FeedForward
 from tests import checks
 
