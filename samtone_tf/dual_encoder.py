@@ -197,12 +197,26 @@ class DualEncoder(keras.Model):
     def make_train_function(self, force: bool = False):
         """Keras's hook before the first step: checks what `compile` was given."""
         self._check_compiled()
-        return super().make_train_function(force)
+        if not self._make_multiworker_function("train_function", self.train_step, force):
+            super().make_train_function(force)
 
     def make_test_function(self, force: bool = False):
         """As `make_train_function`, for `evaluate`."""
         self._check_compiled()
-        return super().make_test_function(force)
+        if not self._make_multiworker_function("test_function", self.test_step, force):
+            super().make_test_function(force)
+
+    def _make_multiworker_function(self, name: str, step, force: bool) -> bool:
+        """Sets the function of `fit` or `evaluate` where Keras's own fails; says if it did."""
+        if keras.backend.backend() != "tensorflow":
+            return False
+        from samtone_tf import tensorflow_step
+
+        if not tensorflow_step.spans_processes(self):
+            return False
+        if getattr(self, name) is None or force:
+            setattr(self, name, tensorflow_step.make_function(self, step))
+        return True
 
     def _check_compiled(self):
         self.pair_loss  # noqa: B018 (raises when it is not ours)

@@ -109,8 +109,9 @@ def _forward(model, texts, chunk_size: int, num_chunks: int, first, rows) -> Emb
         for name, shape in shapes.items()
     }
     arrays = _loop(num_chunks, encode_chunk, arrays)
+    num_rows = num_chunks * chunk_size if isinstance(num_chunks, int) else -1
     return {
-        name: tf.reshape(array.stack(), (num_chunks * chunk_size, *shapes[name][1:]))
+        name: tf.reshape(array.stack(), (num_rows, *shapes[name][1:]))
         for name, array in arrays.items()
     }
 
@@ -142,19 +143,27 @@ def _fixed(tensors, chunk_size: int):
     return tf.nest.map_structure(lambda x: tf.ensure_shape(x, (chunk_size, *x.shape[1:])), tensors)
 
 
-def count_chunks(batch: Mapping[str, Any], chunk_size: int) -> int:
-    """Chunks of a replica's rows.
+def count_chunks(batch: Mapping[str, Any], chunk_size: int) -> int | tf.Tensor:
+    """Chunks of a replica's rows; a tensor where their number is known at run time only.
 
     Raises:
-        ValueError: the rows are no whole number of chunks, or their number is not static.
+        ValueError: the rows are no whole number of chunks (at run time, TensorFlow's
+            InvalidArgumentError with the same text).
     """
-    num_rows = batch["query"]["token_ids"].shape[0]
-    if num_rows is None or num_rows % chunk_size:
-        raise ValueError(
-            "`gradient_cache_chunk` must divide the rows of each replica, whose number must be "
-            f"fixed (drop the remainder). Received: gradient_cache_chunk={chunk_size}, "
-            f"{'a varying number of' if num_rows is None else num_rows} rows."
-        )
+    message = (
+        "`gradient_cache_chunk` must divide the rows of each replica: drop the remainder of the "
+        f"data, or change it. Received: gradient_cache_chunk={chunk_size}"
+    )
+    token_ids = batch["query"]["token_ids"]
+    num_rows = token_ids.shape[0]
+    if num_rows is None:
+        # How TensorFlow splits a dataset over processes.
+        num_rows = tf.shape(token_ids)[0]
+        check = tf.debugging.assert_equal(num_rows % chunk_size, 0, message=message)
+        with tf.control_dependencies([check]):
+            return num_rows // chunk_size
+    if num_rows % chunk_size:
+        raise ValueError(f"{message}, {num_rows} rows.")
     return num_rows // chunk_size
 
 

@@ -14,7 +14,7 @@ import functools
 import logging
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -182,6 +182,26 @@ def update_metrics(
     for metric, mean in zip(model.metrics, means, strict=True):
         metric.update_state(mean, sample_weight=num_pairs)
     return {metric.name: metric.result() for metric in model.metrics}
+
+
+def spans_processes(model: DualEncoder) -> bool:
+    """Whether the model trains in several processes, one or more devices each."""
+    return isinstance(model.distribute_strategy, tf.distribute.MultiWorkerMirroredStrategy)
+
+
+def make_function(model: DualEncoder, step: Callable) -> Callable:
+    """What `fit` calls for each step when the model spans processes.
+
+    Keras 3.15 concatenates the replicas' metrics there, which are scalars and cannot be.
+    They are equal on all replicas, so their mean is each of them.
+    """
+    strategy = model.distribute_strategy
+
+    def run(iterator):
+        logs = strategy.run(step, args=(iterator.get_next(),))
+        return {name: strategy.reduce("MEAN", value, axis=None) for name, value in logs.items()}
+
+    return run if model.run_eagerly else tf.function(run)
 
 
 def use_full_float32() -> None:

@@ -142,11 +142,22 @@ def test_the_chunk_must_divide_the_rows():
         tensorflow_encode.encode_for_training(make_model(4), batch)
 
 
-def test_rows_of_a_varying_number_are_refused():
-    spec = {"query": {"token_ids": tf.TensorSpec([None, 4], tf.int32)}}
-    counted = tf.function(lambda batch: tensorflow_encode.count_chunks(batch, 2))
-    with pytest.raises(ValueError, match="varying number"):
-        counted.get_concrete_function(spec)
+def test_rows_of_a_varying_number_are_chunked_if_they_divide():
+    """As two processes see them: TensorFlow's split of a dataset has no static shape."""
+    model, plain = make_model(4), make_model(None)
+    batches = [checks.as_tensors(checks.make_batch(size, 1)) for size in (8, 4, 6)]
+    spec = tf.nest.map_structure(lambda x: tf.TensorSpec([None, *x.shape[1:]], x.dtype), batches[0])
+
+    @tf.function(input_signature=[spec])
+    def gradients(batch):
+        local, pull_back = tensorflow_encode.encode_for_training(model, batch)
+        return pull_back(upstream_of(model, local, batch))
+
+    for batch in batches[:2]:
+        got = [gradient.numpy() for gradient in gradients(batch)]
+        check_near(got, step_gradients(plain, batch), names_of(plain))
+    with pytest.raises(tf.errors.InvalidArgumentError, match="must divide the rows"):
+        gradients(batches[2])
 
 
 def test_a_chunk_below_one_is_refused():

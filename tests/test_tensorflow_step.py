@@ -1,5 +1,6 @@
 """Pins of tensorflow_step: one step by hand, dropout, metrics, and equality over replicas."""
 
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -314,6 +315,10 @@ def run_replicas(number, path, *parts):
     command = [sys.executable, "-m", "tests.replicas", str(number), str(path), *parts]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-4000:]
+    return read_runs(path)
+
+
+def read_runs(path):
     runs: dict = {}
     with np.load(path) as arrays:
         for name in arrays.files:
@@ -327,6 +332,42 @@ def replicas(tmp_path_factory):
     """Number of replicas → what `run_replicas` gives."""
     folder = tmp_path_factory.mktemp("replicas")
     return {number: run_replicas(number, folder / f"{number}.npz") for number in (1, 2, 4)}
+
+
+@pytest.fixture(scope="module")
+def workers(tmp_path_factory):
+    """What each of two processes gives that train together."""
+    folder = tmp_path_factory.mktemp("workers")
+    paths = [folder / f"{rank}.npz" for rank in range(2)]
+    ports = free_ports(2)
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-m", "tests.worker", str(rank), str(path), *ports],
+            cwd=ROOT,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank, path in enumerate(paths)
+    ]
+    try:
+        errors = [process.communicate(timeout=400)[1] for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+    assert [process.returncode for process in processes] == [0, 0], errors[0][-4000:]
+    return [read_runs(path) for path in paths]
+
+
+def free_ports(number):
+    sockets = [socket.socket() for _ in range(number)]
+    try:
+        for each in sockets:
+            each.bind(("localhost", 0))
+        return [str(each.getsockname()[1]) for each in sockets]
+    finally:
+        for each in sockets:
+            each.close()
 
 
 def assert_same_run(got, want, tolerance=1e-5, weights="weight"):
@@ -436,6 +477,23 @@ def test_equal_global_chunks_draw_equally_on_any_number_of_replicas(replicas, ru
 @pytest.mark.parametrize("number", [1, 2])
 def test_a_large_batch_is_tiled_and_trains_alike(replicas, number):
     assert_same_run(replicas[number]["tiled"], replicas[1]["ade_spl"])
+
+
+@pytest.mark.multi_device
+@pytest.mark.slow
+@pytest.mark.parametrize("run", ["sde", "ade", "ade_spl", "chunks of 2", "chunks of 4"])
+def test_c17_two_processes_train_as_one_device(workers, replicas, run):
+    for worker in workers:
+        assert_same_run(worker[run], replicas[1][run])
+
+
+@pytest.mark.multi_device
+@pytest.mark.slow
+def test_c17_two_processes_evaluate_as_one_device(workers, replicas):
+    for worker in workers:
+        np.testing.assert_allclose(
+            worker["evaluate"][""], replicas[1]["evaluate"][""], rtol=1e-5, atol=1e-7
+        )
 
 
 @pytest.mark.parametrize(
