@@ -66,6 +66,7 @@ class _Collected:
     num_repeated: int = 0
 
     def add(self, number: int, row: dict, split: str) -> None:
+        """Takes in one row; `number` is its line, for messages."""
         place = f"{self.path}:{number}"
         _check_columns(row, place)
         query = _filled(text_field(row, "query", place).strip(), "query", place)
@@ -100,6 +101,7 @@ class _Collected:
         return record_id
 
     def finish(self, split: str) -> RetrievalData:
+        """The data set, once every row is in: negatives may name any of its documents."""
         self._check_splits(split)
         notes = []
         if None in self.splits and split != "train":
