@@ -78,6 +78,9 @@ class DataConfig:
         max_positives: known positives per query that the masks can use.
         vocabulary: SentencePiece model file (.spm, .model); none trains one on the texts.
         vocabulary_size: pieces of the vocabulary that is trained; a small corpus gets fewer.
+        no_duplicates: no two equal queries or documents in one batch, instead of masking them.
+        cache: folder of token ids, reused between runs; unless set, $SAMTONE_CACHE or
+            samtone-tf among the user's caches; memory writes nothing.
     """
 
     source: str = "docstrings"
@@ -88,6 +91,8 @@ class DataConfig:
     max_positives: int = 16
     vocabulary: str | None = None
     vocabulary_size: int = 8000
+    no_duplicates: bool = False
+    cache: str | None = None
 
     def __post_init__(self):
         check_at_least("data.query_length", self.query_length, 2)

@@ -3,8 +3,6 @@
 Neither memory nor time depends on how long the longest list is. Knows rows, not texts.
 """
 
-from collections.abc import Sequence
-
 import numpy as np
 
 
@@ -12,17 +10,24 @@ class HardNegatives:
     """The rows of every query's hard negatives.
 
     Args:
-        rows_of_query: for every query, the rows of its hard negatives, without repeats.
-
-    Attributes:
         counts: int64, how many each query has.
+        rows: int64, the rows of them, query after query, without repeats.
     """
 
-    def __init__(self, rows_of_query: Sequence[Sequence[int]]):
-        self.counts = np.array([len(rows) for rows in rows_of_query], dtype=np.int64)
-        self._starts = np.cumsum(self.counts) - self.counts
-        flat = [row for rows in rows_of_query for row in rows]
-        self._rows = np.array([*flat, -1], dtype=np.int64)  # the last one is what place -1 finds
+    def __init__(self, counts: np.ndarray, rows: np.ndarray):
+        self.counts = counts
+        self.rows = rows
+        self._starts = np.cumsum(counts) - counts
+        self._rows = np.append(rows, -1)  # the last one is what place -1 finds
+
+    def renumbered(self, queries: np.ndarray, rows: np.ndarray) -> "HardNegatives":
+        """Return those of `queries`, which are then 0, 1, …; a row becomes its place in `rows`.
+
+        Args:
+            queries: int64, sorted; all that have hard negatives are among them.
+            rows: int64, sorted; all hard negatives are among them.
+        """
+        return HardNegatives(self.counts[queries], np.searchsorted(rows, self.rows))
 
     def draw(self, queries: np.ndarray, num: int, random: np.random.Generator) -> np.ndarray:
         """Draw `num` different hard negatives of each query, every choice equally likely.

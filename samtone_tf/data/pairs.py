@@ -7,9 +7,13 @@ import csv
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
+import numpy as np
+
+from samtone_tf.data import grouping
+from samtone_tf.data.columns import Numbers
 from samtone_tf.data.fingerprints import fingerprint
 from samtone_tf.data.lines import (
     id_field,
@@ -19,7 +23,8 @@ from samtone_tf.data.lines import (
     shorten,
     text_field,
 )
-from samtone_tf.data.records import Qrels, RetrievalData
+from samtone_tf.data.records import RetrievalData
+from samtone_tf.data.table import RecordColumns, Records, Table, as_data
 
 COLUMNS = ("query", "document", "title", "negatives", "query_id", "document_id", "split")
 ENDINGS = (".jsonl", ".tsv", ".csv")
@@ -43,102 +48,135 @@ def read_pairs(file: str | Path, split: str) -> RetrievalData:
         file: path of the file.
         split: which rows are judged, such as `train`.
     """
+    return as_data(tabulate_pairs(file, split))
+
+
+def tabulate_pairs(file: str | Path, split: str, folder: Path | None = None) -> Table:
+    """Read a file of pairs as `read_pairs` does, into columns.
+
+    Args:
+        file: path of the file.
+        split: which rows are judged.
+        folder: where the columns are written; None keeps them in memory.
+    """
     path = Path(file)
-    collected = _Collected(path)
+    scan = _Scan(path, split, folder)
     with _long_csv_fields():
         for number, row in _rows(path):
-            collected.add(number, row, split)
-    return collected.finish(split)
+            scan.add(number, row)
+        return scan.finish()
 
 
-@dataclass
-class _Collected:
-    """Records by id, gathered row by row."""
+class _Scan:
+    """What the rows of a file say, row by row, as columns; `finish` makes records of them.
 
-    path: Path
-    queries: dict[str, str] = field(default_factory=dict)
-    documents: dict[str, str] = field(default_factory=dict)
-    qrels: Qrels = field(default_factory=dict)
-    negative_texts: dict[str, dict[str, None]] = field(default_factory=dict)  # by query id
-    negative_places: dict[str, str] = field(default_factory=dict)  # text → its first place
-    splits: dict[str | None, int] = field(default_factory=dict)  # split → its first line
-    num_rows: int = 0
-    num_repeated: int = 0
+    A query occurs once per row. A document occurs once per row, and after it the row's negatives.
+    """
 
-    def add(self, number: int, row: dict, split: str) -> None:
+    def __init__(self, path: Path, split: str, folder: Path | None):
+        self.path, self.split = path, split
+        self.queries = RecordColumns(folder, "queries")
+        self.documents = RecordColumns(folder, "documents")
+        # Of the texts as they are, to tell whether two are the same.
+        self.query_texts = Numbers(folder, "query_texts")
+        self.document_texts = Numbers(folder, "document_texts")
+        self.is_negative = Numbers(folder, "is_negative", np.bool_)  # by occurrence
+        self.is_judged = Numbers(folder, "is_judged", np.bool_)  # by row
+        self.splits: dict[str | None, int] = {}  # split → its first line
+        self.num_rows = 0
+
+    def add(self, number: int, row: dict) -> None:
         """Takes in one row; `number` is its line, for messages."""
         place = f"{self.path}:{number}"
         _check_columns(row, place)
         query = _filled(text_field(row, "query", place).strip(), "query", place)
         document = _filled(text_field(row, "document", place).strip(), "document", place)
         document = join_title(text_field(row, "title", place) if "title" in row else "", document)
-        query_id = self._record(self.queries, "query_id", query, row, place)
-        document_id = self._record(self.documents, "document_id", document, row, place)
-        negatives = _negatives(row, place)
+        self.query_texts.append(_occur(self.queries, "query_id", query, row, place))
+        self._add_document(document, row, place, is_negative=False)
+        for text in _negatives(row, place):
+            self._add_document(text, {}, place, is_negative=True)
         row_split = text_field(row, "split", place).strip() if "split" in row else None
         self.splits.setdefault(row_split, number)
+        self.is_judged.append(row_split in (None, self.split))
         self.num_rows += 1
-        if row_split in (None, split):
-            judged = self.qrels.setdefault(query_id, {})
-            self.num_repeated += document_id in judged
-            judged[document_id] = 1
-            self.negative_texts.setdefault(query_id, {}).update(dict.fromkeys(negatives))
-        for text in negatives:
-            self.negative_places.setdefault(text, place)
 
-    def _record(
-        self, records: dict[str, str], column: str, text: str, row: dict, place: str
-    ) -> str:
-        if row.get(column) in (None, ""):
-            record_id = f"{column[0]}{fingerprint(text):016x}"
-        else:
-            record_id = id_field(row, column, place)
-        if records.setdefault(record_id, text) != text:
-            raise ValueError(
-                f"{place}: one `{column}` must have one text. Received: {record_id!r} with "
-                f"{shorten(text)} after {shorten(records[record_id])}. Give them different ids."
-            )
-        return record_id
+    def _add_document(self, text: str, row: dict, place: str, is_negative: bool) -> None:
+        self.document_texts.append(_occur(self.documents, "document_id", text, row, place))
+        self.is_negative.append(is_negative)
 
-    def finish(self, split: str) -> RetrievalData:
-        """The data set, once every row is in: negatives may name any of its documents."""
-        self._check_splits(split)
+    def finish(self) -> Table:
+        """The data set, once every row is in."""
+        self._check_splits()
+        queries, documents = self.queries.finish(), self.documents.finish()
+        is_negative = self.is_negative.finish()
+        # Negatives last: the row that gives a text its id may come after those that deny it.
+        order = np.argsort(is_negative, kind="stable")
+        row_of = (np.cumsum(~is_negative) - 1)[order]
+        documents, texts = documents.at(order), self.document_texts.finish()[order]
+        ids, num = documents.id_fingerprints, self.num_rows
+        answer = grouping.find(texts[num:], texts[:num])
+        ids[num:] = np.where(answer < 0, ids[num:], ids[answer])
+
+        query_of, query_first = grouping.number(queries.id_fingerprints)
+        document_of, document_first = grouping.number(ids)
+        query_texts = self.query_texts.finish()
+        self._check_one_text("query_id", queries, query_texts, query_first[query_of])
+        self._check_one_text("document_id", documents, texts, document_first[document_of], row_of)
+
+        is_judged = self.is_judged.finish()
+        judged = np.flatnonzero(is_judged)
+        pairs = judged[grouping.gather(query_of[judged], document_of[judged])]
+        denials = num + np.flatnonzero(is_judged[row_of[num:]])
+        denials = denials[grouping.gather(query_of[row_of[denials]], document_of[denials])]
+        return Table(
+            source=f"pairs:{self.path}",
+            split=self.split,
+            queries=queries.at(query_first),
+            documents=documents.at(document_first),
+            judged_queries=query_of[pairs],
+            judged_documents=document_of[pairs],
+            grades=np.ones(len(pairs), np.int64),
+            negative_queries=query_of[row_of[denials]],
+            negative_documents=document_of[denials],
+            notes=self._notes(num_repeated=len(judged) - len(pairs)),
+        )
+
+    def _check_one_text(
+        self,
+        column: str,
+        records: Records,
+        texts: np.ndarray,
+        first: np.ndarray,
+        row_of: np.ndarray | None = None,
+    ) -> None:
+        """Raises when a record has another text than where it is `first`."""
+        differs = np.flatnonzero(texts != texts[first])
+        if not len(differs):
+            return
+        now, before = int(differs[0]), int(first[differs[0]])
+        index = now if row_of is None else int(row_of[now])
+        number, row = next(islice(_rows(self.path), index, None))
+        place = f"{self.path}:{number}"
+        record_id = _record_id(column, int(texts[now]), row if now < self.num_rows else {}, place)
+        raise ValueError(
+            f"{place}: one `{column}` must have one text. Received: {record_id!r} with "
+            f"{shorten(records.texts[now])} after {shorten(records.texts[before])}. "
+            "Give them different ids."
+        )
+
+    def _notes(self, num_repeated: int) -> tuple[str, ...]:
         notes = []
-        if None in self.splits and split != "train":
+        if None in self.splits and self.split != "train":
             notes.append(
                 f"the file has no split column: all {self.num_rows} rows are judged, and if the "
                 "model was trained on this file the numbers are not held out; add a split column"
             )
-        if self.num_repeated:
-            notes.append(f"{self.num_repeated} rows repeat an earlier pair")
-        id_of = self._negative_ids()
-        negatives = {
-            query_id: tuple(id_of[text] for text in texts)
-            for query_id, texts in self.negative_texts.items()
-            if texts
-        }
-        return RetrievalData(
-            source=f"pairs:{self.path}",
-            split=split,
-            queries=self.queries,
-            documents=self.documents,
-            qrels=self.qrels,
-            negatives=negatives,
-            notes=tuple(notes),
-        )
+        if num_repeated:
+            notes.append(f"{num_repeated} rows repeat an earlier pair")
+        return tuple(notes)
 
-    def _negative_ids(self) -> dict[str, str]:
-        """Text → document id of every negative; a text that no row answers with is added."""
-        # Only now: the row that gives a text its id may come after those that deny it.
-        known: dict[str, str] = {}
-        for document_id, text in self.documents.items():
-            known.setdefault(text, document_id)
-        return {
-            text: known.get(text) or self._record(self.documents, "document_id", text, {}, place)
-            for text, place in self.negative_places.items()
-        }
-
-    def _check_splits(self, split: str) -> None:
+    def _check_splits(self) -> None:
         if not self.num_rows:
             raise ValueError(
                 f"{self.path}: expected rows with query and document. Received: no row. "
@@ -149,16 +187,38 @@ class _Collected:
                 f"{self.path}:{self.splits[None]}: `split` is missing here and present in other "
                 "rows. Received: a row without it. Give every row a split, or none."
             )
-        if None not in self.splits and split not in self.splits:
+        if None not in self.splits and self.split not in self.splits:
             raise ValueError(
                 f"`split` must be one of those in {self.path}: {', '.join(sorted(self.splits))}. "
-                f"Received: {split}. Choose one of them."
+                f"Received: {self.split}. Choose one of them."
             )
 
 
+def _occur(columns: RecordColumns, column: str, text: str, row: dict, place: str) -> int:
+    """Add one occurrence of a record; return the fingerprint of its text."""
+    number = fingerprint(text)
+    columns.append(_record_id(column, number, row, place), text)
+    return number
+
+
+def _record_id(column: str, text_number: int, row: dict, place: str) -> str:
+    if row.get(column) in (None, ""):
+        return f"{column[0]}{text_number:016x}"
+    return id_field(row, column, place)
+
+
 def _rows(path: Path) -> Iterator[tuple[int, dict]]:
+    pairs_files(path)
     name = path.name.removesuffix(".gz")
-    if not name.endswith(ENDINGS):
+    if name.endswith(".jsonl"):
+        return read_json_lines(path)
+    return _table_rows(path, is_csv=name.endswith(".csv"))
+
+
+def pairs_files(file: str | Path, split: str = "") -> tuple[Path]:
+    """Return the one file of a source of pairs, once its name and its being there are checked."""
+    path = Path(file)
+    if not path.name.removesuffix(".gz").endswith(ENDINGS):
         raise ValueError(
             f"`file` must end in {', '.join(ENDINGS)}, or one of these with .gz. "
             f"Received: {path}. Convert it, or give it the ending of its format."
@@ -168,9 +228,7 @@ def _rows(path: Path) -> Iterator[tuple[int, dict]]:
             f"`file` must be an existing file of pairs. Received: {path}, "
             f"which {'is a folder' if path.is_dir() else 'does not exist'}. Check the spelling."
         )
-    if name.endswith(".jsonl"):
-        return read_json_lines(path)
-    return _table_rows(path, is_csv=name.endswith(".csv"))
+    return (path,)
 
 
 def _table_rows(path: Path, is_csv: bool) -> Iterator[tuple[int, dict]]:

@@ -5,17 +5,19 @@ that stops after step k goes on with the very batches it would have had.
 """
 
 import hashlib
-from collections.abc import Collection
-from functools import lru_cache
+from collections.abc import Collection, Sequence
 
 import numpy as np
 import tensorflow as tf
 
 from samtone_tf.config import MASKS
-from samtone_tf.data.hard_negatives import HardNegatives
+from samtone_tf.data.cache import FORMAT, Cache
+from samtone_tf.data.columns import take
+from samtone_tf.data.order import ApartOrder, Order
 from samtone_tf.data.records import RetrievalData
+from samtone_tf.data.table import Table, as_table
 from samtone_tf.data.token_cache import TokenCache
-from samtone_tf.data.tokenizer import Tokenizer
+from samtone_tf.data.tokenizer import Tokenizer, check_length
 from samtone_tf.data.training_pairs import ABSENT, TrainingPairs, make_training_pairs
 
 _NEGATIVES_STREAM = 1  # keeps the draws of negatives apart from those of the order
@@ -26,8 +28,8 @@ class PairBatches:
 
     Every epoch is a new permutation of all pairs; what does not fill a last batch is
     left out of that epoch, so every batch has the same number of in-batch negatives.
-    The same query or document twice in a batch is not avoided: the loss masks it,
-    by the fingerprints that each batch carries.
+    The same query or document twice in a batch is not avoided unless `no_duplicates` is
+    set: the loss masks it, by the fingerprints that each batch carries.
 
     Shapes of one batch, all fixed (B pairs, N negatives, P positives, L tokens):
 
@@ -37,7 +39,7 @@ class PairBatches:
         query_id, document_id int64 (B,), negative_id int64 (B, N), positive_ids int64 (B, P)
 
     Args:
-        data: the data set; the pairs of its split.
+        data: the data set, whole or as columns; the pairs of its split.
         tokenizer: makes the token ids.
         batch_size: pairs per global batch, over all replicas.
         query_length: tokens per query, end token included; longer ones are cut.
@@ -50,6 +52,11 @@ class PairBatches:
             (see `make_training_pairs`). Pass those of the loss, `loss.masks`:
             `text` takes effect here, in the fingerprints, and the loss cannot make up for it.
         max_positives: the most known positives a pair lists.
+        no_duplicates: no two pairs of a batch have equal queries or equal documents, whatever
+            the masks (`ApartOrder`); equal are records of equal normalised text. Hard
+            negatives may still be equal to something.
+        cache: where token ids are kept, memory-mapped, and found again by the texts, the
+            vocabulary and the length; None makes them anew and keeps them in memory.
 
     Attributes:
         num_pairs: pairs to train on.
@@ -61,7 +68,7 @@ class PairBatches:
 
     def __init__(
         self,
-        data: RetrievalData,
+        data: RetrievalData | Table,
         tokenizer: Tokenizer,
         *,
         batch_size: int,
@@ -71,37 +78,38 @@ class PairBatches:
         seed: int = 0,
         masks: Collection[str] = MASKS,
         max_positives: int = 16,
+        no_duplicates: bool = False,
+        cache: Cache | None = None,
     ):
+        data = as_table(data)
         self._table = table = make_training_pairs(data, masks, max_positives)
-        self.num_pairs = len(table.pairs)
+        self.num_pairs = len(table)
         _check_arguments(batch_size, self.num_pairs, num_negatives, seed)
         if num_negatives:
             _check_negatives(num_negatives, table, data.source)
         self.batch_size = batch_size
         self.num_negatives = num_negatives
         self.seed = seed
-        self.steps_per_epoch = self.num_pairs // batch_size
+        self._order = Order(self.num_pairs, batch_size, seed)
+        if no_duplicates:
+            queries = data.queries.fingerprints(table.query_rows, by_text=True)
+            documents = data.documents.fingerprints(table.document_rows, by_text=True)
+            self._order = ApartOrder(queries, documents, batch_size, seed)
+        self.steps_per_epoch = self._order.steps_per_epoch
 
-        query_texts = {pair.query_id: data.queries[pair.query_id] for pair in table.pairs}
-        document_ids = dict.fromkeys(pair.document_id for pair in table.pairs)
+        # From here on, rows count the texts that training uses.
+        queries = np.unique(table.query_rows)
+        documents = np.unique(table.document_rows)
         if num_negatives:
-            document_ids.update(dict.fromkeys(i for ids in table.negatives.values() for i in ids))
-        document_texts = {i: data.documents[i] for i in document_ids}
-        self._queries = TokenCache.build(query_texts, tokenizer, query_length)
-        self._documents = TokenCache.build(document_texts, tokenizer, document_length)
-        self._query_rows = _rows(self._queries, (pair.query_id for pair in table.pairs))
-        self._document_rows = _rows(self._documents, (pair.document_id for pair in table.pairs))
-        self._fingerprint_of_row = np.array(
-            [*(table.fingerprint_of[i] for i in document_ids), ABSENT], dtype=np.int64
-        )  # the last one is what row -1 finds
+            documents = np.union1d(documents, table.negatives.rows)
+        self._query_rows = np.searchsorted(queries, table.query_rows)
+        self._document_rows = np.searchsorted(documents, table.document_rows)
+        self._queries = _tokens(data, "queries", queries, tokenizer, query_length, cache)
+        self._documents = _tokens(data, "documents", documents, tokenizer, document_length, cache)
         if num_negatives:
-            self._negatives = HardNegatives(
-                [
-                    [self._documents.row(i) for i in table.negatives.get(query_id, ())]
-                    for query_id in query_texts  # in the order of the rows of `_queries`
-                ]
-            )
-        self._permutation = lru_cache(maxsize=2)(self._make_permutation)
+            self._negatives = table.negatives.renumbered(queries, documents)
+            numbers = data.documents.fingerprints(documents, "text" in masks)
+            self._fingerprint_of_row = np.append(numbers, ABSENT)  # what row -1 finds
         self.statistics = self._statistics()
         self.notes = (*table.notes, *self._count_notes())
 
@@ -111,14 +119,13 @@ class PairBatches:
             raise ValueError(
                 f"`step` must be at least 0. Received: step={step}. Steps count from 0."
             )
-        epoch, place = divmod(step, self.steps_per_epoch)
-        chosen = self._permutation(epoch)[place * self.batch_size :][: self.batch_size]
+        chosen = self._order.batch(step)
         batch = {
             "query": self._queries.padded(self._query_rows[chosen]),
             "document": self._documents.padded(self._document_rows[chosen]),
             "query_id": self._table.query_fingerprints[chosen],
             "document_id": self._table.document_fingerprints[chosen],
-            "positive_ids": self._table.positive_fingerprints[chosen],
+            "positive_ids": self._table.positive_fingerprints(chosen),
         }
         if self.num_negatives:
             random = np.random.default_rng((self.seed, _NEGATIVES_STREAM, step))
@@ -137,7 +144,7 @@ class PairBatches:
             self._queries.values,
             self._documents.values,
         ):
-            digest.update(array.tobytes())
+            digest.update(np.ascontiguousarray(array))
         return digest.hexdigest()
 
     @property
@@ -184,14 +191,13 @@ class PairBatches:
         )
         return steps.map(load).prefetch(tf.data.AUTOTUNE).with_options(options)
 
-    def _make_permutation(self, epoch: int) -> np.ndarray:
-        return np.random.default_rng((self.seed, epoch)).permutation(self.num_pairs)
-
     def _statistics(self) -> dict[str, float]:
         unique = len(np.unique(self._table.document_fingerprints))
+        left_out = self.num_pairs - self.steps_per_epoch * self.batch_size
         statistics = {
             "pairs": self.num_pairs,
             "steps_per_epoch": self.steps_per_epoch,
+            "left_out_per_epoch": left_out,
             "queries": len(self._queries),
             "documents": len(self._documents),
             "truncated_queries": self._queries.truncated,
@@ -215,6 +221,11 @@ class PairBatches:
                 f"{counts['positives_overflow']} pairs have more known positives than "
                 "`max_positives`; the rest are not masked"
             )
+        if counts["left_out_per_epoch"] >= self.batch_size:
+            notes.append(
+                f"{counts['left_out_per_epoch']} of {self.num_pairs} pairs are left out of each "
+                "epoch, drawn anew, since no batch could take them without duplicates"
+            )
         if counts.get("absent_negatives"):
             notes.append(
                 f"{counts['absent_negatives']} of {self.num_pairs * self.num_negatives} slots for "
@@ -223,8 +234,54 @@ class PairBatches:
         return notes
 
 
-def _rows(cache: TokenCache, ids: Collection[str]) -> np.ndarray:
-    return np.array([cache.row(record_id) for record_id in ids], dtype=np.int64)
+def check_local(devices: Sequence[str]) -> None:
+    """Raise unless the devices are of this process's host, where the batches are made.
+
+    Call it with `strategy.extended.worker_devices` of a `TPUStrategy`: on a TPU VM and in
+    Colab the TPU is local; one that is reached over the network would have to run the input
+    pipeline itself, and has neither these arrays nor this Python.
+
+    Args:
+        devices: names of devices, such as `/job:localhost/replica:0/task:0/device:TPU:0`.
+    """
+    remote = [name for name in devices if "/job:" in name and "/job:localhost" not in name]
+    if remote:
+        raise ValueError(
+            "`strategy` must be of a TPU on this machine, as on a TPU VM: training data is read "
+            f"from memory and files here. Received: {remote[0]}, which is reached over the "
+            'network. Run on the TPU VM itself, with TPUClusterResolver(tpu="local").'
+        )
+
+
+def _tokens(
+    data: Table,
+    side: str,
+    rows: np.ndarray,
+    tokenizer: Tokenizer,
+    length: int,
+    cache: Cache | None,
+) -> TokenCache:
+    """Token ids of the texts at `rows` of one side, from the cache if there is one."""
+    check_length(length)
+    texts = take(getattr(data, side).texts, rows)
+    if cache is None:
+        return TokenCache.build(texts, tokenizer, length)
+    content = f"{data.hash_texts(side, rows)} {tokenizer.fingerprint} {length} {FORMAT}"
+    key = hashlib.blake2b(content.encode(), digest_size=16).hexdigest()
+    folder = cache.get(
+        f"{side}-tokens",
+        key,
+        lambda folder: TokenCache.build(texts, tokenizer, length, folder),
+        num_bytes=_token_bytes(texts, length),
+    )
+    return TokenCache.load(folder)
+
+
+def _token_bytes(texts: Sequence[str], length: int) -> int:
+    """About how much room the token ids of `texts` need: two bytes for every four characters."""
+    sample = np.linspace(0, len(texts) - 1, 1000).astype(int).tolist()
+    tokens = np.mean([min(length, len(texts[row]) / 4 + 2) for row in sample])
+    return int(len(texts) * (8 + 2 * tokens))
 
 
 def _check_arguments(batch_size: int, num_pairs: int, num_negatives: int, seed: int) -> None:
@@ -249,7 +306,7 @@ def _check_arguments(batch_size: int, num_pairs: int, num_negatives: int, seed: 
 
 
 def _check_negatives(num_negatives: int, table: TrainingPairs, source: str) -> None:
-    if not any(table.negatives.values()):
+    if not len(table.negatives.rows):
         why = f" ({'; '.join(table.notes)})" if table.notes else ""
         raise ValueError(
             f"`num_negatives` must be 0 for {source}: no query of it has a hard negative. "

@@ -1,14 +1,16 @@
-"""Texts as token ids, made once and kept flat in memory; batches are cut out of it.
+"""Texts as token ids, made once and kept flat, in memory or memory-mapped; batches are cut from it.
 
 Knows nothing of pairs or of TensorFlow: rows in, padded arrays out.
 """
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from itertools import islice
+from pathlib import Path
 
 import numpy as np
 from tqdm import tqdm
 
+from samtone_tf.data.columns import Numbers, load_array
 from samtone_tf.data.tokenizer import PAD_ID, Tokenizer, check_length, finish
 
 _CHUNK = 1024  # texts per call of the tokenizer
@@ -21,58 +23,64 @@ class TokenCache:
     included. Use `TokenCache.build` to make one.
 
     Args:
-        ids: the id of each text, in row order.
-        values: int32, all token ids.
+        values: uint16, or int32 for a large vocabulary: all token ids.
         offsets: int64, one more than there are texts.
         length: the most tokens a text has, end token included.
         truncated: how many texts were cut to that.
     """
 
-    def __init__(
-        self,
-        ids: list[str],
-        values: np.ndarray,
-        offsets: np.ndarray,
-        length: int,
-        truncated: int,
-    ):
+    def __init__(self, values: np.ndarray, offsets: np.ndarray, length: int, truncated: int):
         self.values = values
         self.offsets = offsets
         self.length = length
         self.truncated = truncated
-        self._rows = {record_id: row for row, record_id in enumerate(ids)}
 
     @classmethod
-    def build(cls, texts: Mapping[str, str], tokenizer: Tokenizer, length: int) -> "TokenCache":
-        """Tokenise every text (id → text) to at most `length` tokens, end token included."""
+    def build(
+        cls,
+        texts: Sequence[str | bytes],
+        tokenizer: Tokenizer,
+        length: int,
+        folder: Path | None = None,
+    ) -> "TokenCache":
+        """Tokenise every text to at most `length` tokens, end token included.
+
+        Args:
+            texts: by row.
+            tokenizer: makes the ids.
+            length: at least 2.
+            folder: where the files are written; None keeps all in memory.
+        """
         check_length(length)
-        pieces: list[np.ndarray] = []
-        sizes: list[int] = []
-        truncated = 0
+        small = tokenizer.vocabulary_size <= 2**16
+        values = Numbers(folder, "values", np.uint16 if small else np.int32)
+        offsets = Numbers(folder, "offsets")
+        offsets.append(0)
+        end = truncated = 0
         with tqdm(total=len(texts), desc="tokens", unit=" texts", delay=3, leave=False) as bar:
-            remaining = iter(texts.values())
+            remaining = iter(texts)
             while chunk := list(islice(remaining, _CHUNK)):
                 whole = tokenizer.tokenize(chunk)
                 truncated += sum(len(ids) > length - 1 for ids in whole)
                 cut = [finish(ids, length) for ids in whole]
-                sizes.extend(map(len, cut))
-                pieces.append(np.array([token for ids in cut for token in ids], dtype=np.int32))
+                ends = end + np.cumsum([len(ids) for ids in cut])
+                end = int(ends[-1])
+                offsets.extend(ends)
+                values.extend(np.array([token for ids in cut for token in ids]))
                 bar.update(len(chunk))
-        values = np.concatenate(pieces) if pieces else np.zeros(0, np.int32)
-        offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        return cls(list(texts), values, offsets, length, truncated)
+        if folder:
+            np.save(folder / "about.npy", [length, truncated])
+        return cls(values.finish(), offsets.finish(), length, truncated)
+
+    @classmethod
+    def load(cls, folder: Path) -> "TokenCache":
+        """Return what `build` wrote into `folder`, memory-mapped."""
+        length, truncated = np.load(folder / "about.npy").tolist()
+        values, offsets = load_array(folder / "values.npy"), load_array(folder / "offsets.npy")
+        return cls(values, offsets, length, truncated)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
-
-    def row(self, record_id: str) -> int:
-        """Return the row of the text with this id."""
-        if record_id not in self._rows:
-            raise ValueError(
-                f"`record_id` must be one of the {len(self)} texts. "
-                f"Received: {record_id!r}. Build the cache with this text."
-            )
-        return self._rows[record_id]
 
     def padded(self, rows: np.ndarray) -> dict[str, np.ndarray]:
         """Return the texts at `rows` as arrays, padded to `length`.
@@ -99,5 +107,5 @@ class TokenCache:
         if rows.size and (rows.min() < -1 or rows.max() >= len(self)):
             raise ValueError(
                 f"`rows` must be from -1 to {len(self) - 1}. "
-                f"Received: rows from {rows.min()} to {rows.max()}. Use those that row() gives."
+                f"Received: rows from {rows.min()} to {rows.max()}. Count the texts from 0."
             )

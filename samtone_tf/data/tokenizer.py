@@ -65,7 +65,8 @@ class Tokenizer:
         """Train a vocabulary on `texts`; the same texts give the same model.
 
         Args:
-            texts: at most 200,000 of them are used, evenly spread when there are more.
+            texts: at most 200,000 of them are used, evenly spread when there are more. A
+                sequence may make them when asked, as one on disk does; none is kept.
                 Of each its first 10,000 characters count, or as many fewer as keep the
                 total within 100 million.
             vocabulary_size: pieces wanted, special ones included; at least 16. A small
@@ -77,8 +78,9 @@ class Tokenizer:
                 f"Received: vocabulary_size={vocabulary_size}. "
                 "The default is 8000; T5's own vocabulary has 32,000."
             )
+        texts = texts if isinstance(texts, Sequence) else list(texts)
         chosen = _choose(texts)
-        if not chosen:
+        if not len(chosen):
             raise ValueError(
                 "`texts` must hold at least one text that is not empty. "
                 "Received: none. Train the tokenizer on the corpus."
@@ -86,7 +88,7 @@ class Tokenizer:
         written = io.BytesIO()
         try:
             sentencepiece.SentencePieceTrainer.train(
-                sentence_iterator=_cut(chosen),
+                sentence_iterator=_cut(texts, chosen),
                 model_writer=written,
                 model_type="unigram",
                 vocab_size=vocabulary_size,
@@ -152,25 +154,27 @@ def check_length(length: int) -> None:
         )
 
 
-def _choose(texts: Iterable[str]) -> list[str]:
-    """The texts to train on, whole and not copied."""
-    filled = [text for text in texts if text[:_MAX_TRAINING_CHARACTERS].strip()]
+def _choose(texts: Sequence[str]) -> np.ndarray:
+    """The rows of the texts to train on."""
+    is_filled = (bool(text[:_MAX_TRAINING_CHARACTERS].strip()) for text in texts)
+    filled = np.flatnonzero(np.fromiter(is_filled, bool, len(texts)))
     if len(filled) <= _MAX_TRAINING_TEXTS:
         return filled
-    return [filled[i] for i in np.linspace(0, len(filled) - 1, _MAX_TRAINING_TEXTS).astype(int)]
+    return filled[np.linspace(0, len(filled) - 1, _MAX_TRAINING_TEXTS).astype(int)]
 
 
-def _cut(texts: list[str]) -> Iterator[str]:
+def _cut(texts: Sequence[str], chosen: np.ndarray) -> Iterator[str]:
     """Yield the beginning of each text with single spaces, cut where the total needs it."""
-    sizes = np.array([len(text) for text in texts])
+    rows = chosen.tolist()
+    sizes = np.fromiter((len(texts[row]) for row in rows), np.int64, len(rows))
     # The most characters of one text for which all of them together are few enough.
     longest = bisect_right(
         range(1, _MAX_TRAINING_CHARACTERS + 1),
         _MAX_TRAINING_TOTAL,
         key=lambda length: np.minimum(sizes, length).sum(),
     )
-    for text in texts:
-        yield " ".join(text[:longest].split())
+    for row in rows:
+        yield " ".join(texts[row][:longest].split())
 
 
 def _load(model: bytes) -> sentencepiece.SentencePieceProcessor:

@@ -1,19 +1,61 @@
-"""A data set as arrays: which pairs there are, and what a mask must know about each.
+"""A data set as pairs to train on, and what a mask must know about each.
 
 A mask compares fingerprints, never strings. Which pairs meet in a batch is decided elsewhere.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
-from itertools import islice
 
 import numpy as np
 
 from samtone_tf.config import MASKS
-from samtone_tf.data.fingerprints import fingerprint, normalise
-from samtone_tf.data.records import Pair, RetrievalData
+from samtone_tf.data import grouping
+from samtone_tf.data.hard_negatives import HardNegatives
+from samtone_tf.data.records import RetrievalData
+from samtone_tf.data.table import Table, as_table
 
 ABSENT = -1  # a fingerprint that no record has
+
+
+@dataclass(frozen=True)
+class KnownPositives:
+    """For every group of pairs that ask the same, the documents that answer it.
+
+    Args:
+        group: int64 (n,), the group of each pair.
+        counts: int64 (u,), documents of each group.
+        starts: int64 (u,), where they begin in `documents`.
+        documents: int64, their fingerprints, group after group, each once and in the order
+            of the pairs.
+        width: P, the most that are listed for a pair.
+    """
+
+    group: np.ndarray
+    counts: np.ndarray
+    starts: np.ndarray
+    documents: np.ndarray
+    width: int
+
+    def of(self, pairs: np.ndarray, own: np.ndarray) -> np.ndarray:
+        """Return the known positives of `pairs`.
+
+        Args:
+            pairs: int64 (B,), numbers of pairs.
+            own: int64 (B,), fingerprint of the document of each.
+
+        Returns:
+            int64 (B, P): the own document, then the others in order, then -1.
+        """
+        groups = self.group[pairs]
+        column = np.arange(self.width)
+        places = self.starts[groups, None] + column
+        is_there = column < self.counts[groups, None]
+        listed = self.documents[np.where(is_there, places, 0)]
+        listed = np.where(is_there, listed, ABSENT)
+        # The own document moves to the front; where it stood, the others close up.
+        is_own = np.pad(listed == own[:, None], ((0, 0), (1, 0)))
+        order = np.argsort(is_own, axis=1, kind="stable")[:, : self.width]
+        return np.take_along_axis(np.column_stack([own, listed]), order, axis=1)
 
 
 @dataclass(frozen=True)
@@ -21,29 +63,35 @@ class TrainingPairs:
     """The pairs to train on, and their known positives and hard negatives.
 
     Args:
-        pairs: ids of query and document, in file order.
+        query_rows: int64 (n,), rows of the table, one per pair, in file order.
+        document_rows: int64 (n,), the same for documents.
         query_fingerprints: int64 (n,), one per pair.
         document_fingerprints: int64 (n,), the same for documents.
-        positive_fingerprints: int64 (n, P), the pair's own document first, then other
-            known positives of its query, then -1.
-        negatives: query id → ids of its hard negatives; each once, none a known positive.
-        fingerprint_of: document id → fingerprint, of every document named here.
-        positives_overflow: pairs with more known positives than P.
+        positives: what is known to answer the query of each pair.
+        negatives: by row of the query; each text once, none a known positive.
+        positives_overflow: pairs with more known positives than are listed.
         notes: one line per oddity.
     """
 
-    pairs: list[Pair]
+    query_rows: np.ndarray
+    document_rows: np.ndarray
     query_fingerprints: np.ndarray
     document_fingerprints: np.ndarray
-    positive_fingerprints: np.ndarray
-    negatives: Mapping[str, tuple[str, ...]]
-    fingerprint_of: Mapping[str, int]
+    positives: KnownPositives
+    negatives: HardNegatives
     positives_overflow: int
     notes: tuple[str, ...]
 
+    def __len__(self) -> int:
+        return len(self.query_rows)
+
+    def positive_fingerprints(self, pairs: np.ndarray) -> np.ndarray:
+        """Return int64 (B, P): own document first, then other known positives, then -1."""
+        return self.positives.of(pairs, self.document_fingerprints[pairs])
+
 
 def make_training_pairs(
-    data: RetrievalData, masks: Collection[str] = MASKS, max_positives: int = 16
+    data: RetrievalData | Table, masks: Collection[str] = MASKS, max_positives: int = 16
 ) -> TrainingPairs:
     """Collect the relevant pairs of `data`.
 
@@ -55,32 +103,29 @@ def make_training_pairs(
         max_positives: the most known positives listed per pair.
     """
     _check(masks, max_positives)
-    usable = [pair for pair in data.pairs() if _has_texts(pair, data)]
-    num_dropped = sum(1 for _ in data.pairs()) - len(usable)
+    table = as_table(data)
+    relevant = table.relevant()
+    query_rows, document_rows = table.judged_queries[relevant], table.judged_documents[relevant]
+    is_blank = table.queries.is_empty[query_rows] | table.documents.is_empty[document_rows]
+    query_rows, document_rows = query_rows[~is_blank], document_rows[~is_blank]
+    num_dropped = int(is_blank.sum())
     notes = [f"{num_dropped} pairs with an empty text were dropped"] if num_dropped else []
 
-    documents_used = {pair.document_id for pair in usable}
-    wanted = {pair.query_id for pair in usable} & data.negatives.keys()
-    documents_used.update(
-        document_id
-        for query_id in wanted
-        for document_id in data.negatives[query_id]
-        if data.documents.get(document_id, "").strip()
-    )
     by_text = "text" in masks
-    document_of = _fingerprints(documents_used, data.documents, by_text)
-    query_of = _fingerprints({pair.query_id for pair in usable}, data.queries, by_text)
-
-    known = _known_positives(usable, query_of, document_of) if "positives" in masks else {}
-    positives, overflow = _positive_table(usable, query_of, document_of, known, max_positives)
-    negatives, more_notes = _usable_negatives(data, sorted(wanted), query_of, document_of, known)
+    queries = table.queries.fingerprints(query_rows, by_text)
+    documents = table.documents.fingerprints(document_rows, by_text)
+    knows = "positives" in masks
+    positives, overflow = _known_positives(queries, documents, knows, max_positives)
+    negatives, more_notes = _usable_negatives(
+        table, query_rows, by_text, (queries, documents) if knows else None
+    )
     return TrainingPairs(
-        pairs=usable,
-        query_fingerprints=_int64(query_of[pair.query_id] for pair in usable),
-        document_fingerprints=_int64(document_of[pair.document_id] for pair in usable),
-        positive_fingerprints=positives,
+        query_rows=query_rows,
+        document_rows=document_rows,
+        query_fingerprints=queries,
+        document_fingerprints=documents,
+        positives=positives,
         negatives=negatives,
-        fingerprint_of=document_of,
         positives_overflow=overflow,
         notes=tuple(notes + more_notes),
     )
@@ -100,75 +145,70 @@ def _check(masks: Collection[str], max_positives: int) -> None:
         )
 
 
-def _has_texts(pair: Pair, data: RetrievalData) -> bool:
-    return bool(data.queries[pair.query_id].strip() and data.documents[pair.document_id].strip())
-
-
-def _fingerprints(ids: Collection[str], texts: Mapping[str, str], by_text: bool) -> dict[str, int]:
-    return {
-        record_id: fingerprint(normalise(texts[record_id]) if by_text else record_id)
-        for record_id in ids
-    }
-
-
 def _known_positives(
-    pairs: list[Pair], query_of: Mapping[str, int], document_of: Mapping[str, int]
-) -> dict[int, dict[int, None]]:
-    """Query fingerprint → its documents' fingerprints, in file order: equal queries share them."""
-    known: dict[int, dict[int, None]] = {}
-    for query_id, document_id in pairs:
-        known.setdefault(query_of[query_id], {})[document_of[document_id]] = None
-    return known
-
-
-def _positive_table(
-    pairs: list[Pair],
-    query_of: Mapping[str, int],
-    document_of: Mapping[str, int],
-    known: Mapping[int, dict[int, None]],
-    max_positives: int,
-) -> tuple[np.ndarray, int]:
-    most = max(map(len, known.values()), default=1)
-    table = np.full((len(pairs), min(most, max_positives)), ABSENT, dtype=np.int64)
-    overflow = 0
-    for row, (query_id, document_id) in enumerate(pairs):
-        own = document_of[document_id]
-        positives = known.get(query_of[query_id], ())  # own is among them, or there are none
-        overflow += len(positives) > max_positives
-        others = (number for number in positives if number != own)
-        listed = [own, *islice(others, max_positives - 1)]
-        table[row, : len(listed)] = listed
-    return table, overflow
+    queries: np.ndarray, documents: np.ndarray, knows: bool, max_positives: int
+) -> tuple[KnownPositives, int]:
+    """By query fingerprint, so that equal queries share their documents; and the overflow."""
+    if not knows:  # every pair is alone, and its own document is all that is known
+        group = np.arange(len(queries))
+        return KnownPositives(group, np.ones_like(group), group, documents, 1), 0
+    group, _ = grouping.number(queries)
+    document_of, _ = grouping.number(documents)
+    first = grouping.gather(group, document_of)
+    counts = np.bincount(group[first])
+    width = min(counts.max(initial=1), max_positives)
+    overflow = int((counts[group] > max_positives).sum())
+    starts = np.cumsum(counts) - counts
+    return KnownPositives(group, counts, starts, documents[first], width), overflow
 
 
 def _usable_negatives(
-    data: RetrievalData,
-    query_ids: list[str],
-    query_of: Mapping[str, int],
-    document_of: Mapping[str, int],
-    known: Mapping[int, dict[int, None]],
-) -> tuple[dict[str, tuple[str, ...]], list[str]]:
-    usable = {}
-    num_missing = num_positive = 0
-    for query_id in query_ids:
-        positives = known.get(query_of[query_id], {})
-        kept: dict[int, str] = {}  # by fingerprint: the same text twice is one negative
-        for document_id in data.negatives[query_id]:
-            number = document_of.get(document_id)
-            if number is None:
-                num_missing += 1
-            elif number in positives:
-                num_positive += 1
-            else:
-                kept.setdefault(number, document_id)
-        usable[query_id] = tuple(kept.values())
+    table: Table,
+    query_rows: np.ndarray,
+    by_text: bool,
+    known: tuple[np.ndarray, np.ndarray] | None,
+) -> tuple[HardNegatives, list[str]]:
+    """The hard negatives of queries that have a pair.
+
+    Args:
+        table: the data set.
+        query_rows: int64 (n,), rows of the queries of the pairs.
+        by_text: whether fingerprints are of texts.
+        known: fingerprints of the queries and of the documents of all pairs; None when
+            known positives are not looked at.
+    """
+    has_pair = np.zeros(len(table.queries), bool)
+    has_pair[query_rows] = True
+    given = has_pair[table.negative_queries]
+    queries, documents = table.negative_queries[given], table.negative_documents[given]
+    # Row -1, which is absent, finds the last one.
+    is_there = (documents >= 0) & ~np.append(table.documents.is_empty, True)[documents]
+    num_missing = int((~is_there).sum())
+    queries, documents = queries[is_there], documents[is_there]
+    numbers = table.documents.fingerprints(documents, by_text)
+    is_positive = np.zeros(len(documents), bool)
+    if known:
+        is_positive = _are_among(table.queries.fingerprints(queries, by_text), numbers, *known)
+    queries, documents = queries[~is_positive], documents[~is_positive]
+    number_of, _ = grouping.number(numbers[~is_positive])
+    first = grouping.gather(queries, number_of)  # the same text twice is one negative
+    order = first[np.argsort(queries[first], kind="stable")]
+    # Most data has none, and then no column as long as the queries is kept for them.
+    counts = np.bincount(queries[order], minlength=len(table.queries) * bool(len(order)))
     notes = []
     if num_missing:
         notes.append(f"{num_missing} hard negatives are empty or not in the corpus; left out")
-    if num_positive:
-        notes.append(f"{num_positive} hard negatives are known positives; left out")
-    return usable, notes
+    if is_positive.any():
+        notes.append(f"{is_positive.sum()} hard negatives are known positives; left out")
+    return HardNegatives(counts, documents[order]), notes
 
 
-def _int64(numbers: Iterable[int]) -> np.ndarray:
-    return np.fromiter(numbers, dtype=np.int64)
+def _are_among(
+    queries: np.ndarray, documents: np.ndarray, known_queries: np.ndarray, known: np.ndarray
+) -> np.ndarray:
+    """Bool (k,): whether (query, document) is one of the known pairs, all as fingerprints."""
+    num = len(known)
+    query_of, _ = grouping.number(np.concatenate([known_queries, queries]))
+    document_of, _ = grouping.number(np.concatenate([known, documents]))
+    pair = query_of * (document_of.max(initial=0) + 1) + document_of
+    return np.isin(pair[num:], pair[:num])

@@ -70,7 +70,7 @@ class SavedEncoder:
     def _encode(self, side: str, texts: Sequence[str | bytes], batch_size: int) -> np.ndarray:
         if isinstance(texts, str | bytes):
             raise TypeError(f"`texts` must be a list of strings. Received: {texts!r}.")
-        tokens = TokenCache.build(dict(enumerate(texts)), self.tokenizer, self.lengths[side])
+        tokens = TokenCache.build(texts, self.tokenizer, self.lengths[side])
         encode = self._model.signatures[f"encode_{side}_tokens"]
         vectors = np.zeros((len(tokens), self.embedding_dim), "float32")
         # Texts of like length share a batch, so that little padding is computed; the

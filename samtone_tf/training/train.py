@@ -6,9 +6,12 @@ from pathlib import Path
 import keras
 
 from samtone_tf.config import LossConfig, RunConfig, TrainConfig
+from samtone_tf.data.cache import Cache, default_folder
+from samtone_tf.data.columns import Joined
 from samtone_tf.data.pipeline import PairBatches
 from samtone_tf.data.records import RetrievalData
-from samtone_tf.data.sources import load_data
+from samtone_tf.data.sources import load_training_table
+from samtone_tf.data.table import Table, as_table
 from samtone_tf.data.tokenizer import Tokenizer
 from samtone_tf.dual_encoder import DualEncoder
 from samtone_tf.losses.contrastive import InBatchSoftmax, SamToNe
@@ -67,11 +70,14 @@ def train(
         from samtone_tf import tensorflow_step
 
         tensorflow_step.enable_determinism()
-    data = data or load_data(config.data.source, config.data.split)
+    cache = open_cache(config)
+    data = data or load_training_table(config.data.source, config.data.split, cache)
     if tokenizer is None:
         print(f"training a vocabulary on {len(data.documents)} documents ...", flush=True)
         tokenizer = make_tokenizer(config, data)
-    batches = make_batches(config, data, tokenizer)
+    batches = make_batches(config, data, tokenizer, cache)
+    if cache:
+        print(f"token cache: {cache.report()}", flush=True)
     run, model = (go_on if resume else start)(Path(out), config, tokenizer, batches)
     first_step = int(model.optimizer.iterations)
     if first_step >= config.train.steps:
@@ -107,13 +113,26 @@ def go_on(
     return run, model
 
 
-def make_tokenizer(config: RunConfig, data: RetrievalData) -> Tokenizer:
+def make_tokenizer(config: RunConfig, data: RetrievalData | Table) -> Tokenizer:
     """A vocabulary trained on the corpus and the training queries."""
-    queries = (data.queries[query_id] for query_id in data.qrels if query_id in data.queries)
-    return Tokenizer.train([*queries, *data.documents.values()], config.data.vocabulary_size)
+    table = as_table(data)
+    texts = Joined(table.judged_texts(), table.documents.texts)
+    return Tokenizer.train(texts, config.data.vocabulary_size)
 
 
-def make_batches(config: RunConfig, data: RetrievalData, tokenizer: Tokenizer) -> PairBatches:
+def open_cache(config: RunConfig) -> Cache | None:
+    """Where token ids are kept between runs; None keeps them in memory."""
+    if config.data.cache == "memory":
+        return None
+    return Cache(config.data.cache or default_folder())
+
+
+def make_batches(
+    config: RunConfig,
+    data: RetrievalData | Table,
+    tokenizer: Tokenizer,
+    cache: Cache | None = None,
+) -> PairBatches:
     """The training batches that a configuration asks for."""
     return PairBatches(
         data,
@@ -125,6 +144,8 @@ def make_batches(config: RunConfig, data: RetrievalData, tokenizer: Tokenizer) -
         seed=config.train.seed,
         masks=tuple(config.loss.masks),
         max_positives=config.data.max_positives,
+        no_duplicates=config.data.no_duplicates,
+        cache=cache,
     )
 
 

@@ -244,6 +244,7 @@ def test_statistics_count_what_was_cut(tokenizer):
     assert batches.statistics == {
         "pairs": 21,
         "steps_per_epoch": 5,
+        "left_out_per_epoch": 1,
         "queries": 21,
         "documents": 21,
         "truncated_queries": 1,
