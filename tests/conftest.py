@@ -2,11 +2,15 @@
 
 import os
 import sys
+import tempfile
 
 import pytest
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ["KERAS_BACKEND"] = "tensorflow"
+# No test looks at, or fills, the user's own caches; processes that tests start inherit it.
+_CACHE = tempfile.TemporaryDirectory(prefix="samtone_cache_")
+os.environ["SAMTONE_CACHE"] = _CACHE.name
 
 
 @pytest.fixture(autouse=True)

@@ -42,7 +42,8 @@ def test_every_flag_arrives(started, data):
         "train", *data, "--out", "R",
         "--data.split", "dev", "--data.query_length", "9", "--data.document_length", "10",
         "--data.num_negatives", "2", "--data.max_positives", "3", "--data.vocabulary", "v.spm",
-        "--data.vocabulary_size", "99", "--model.size", "t5.1.1-small",
+        "--data.vocabulary_size", "99", "--data.no_duplicates", "true", "--data.cache", "C",
+        "--model.size", "t5.1.1-small",
         "--model.architecture", "ade_spl", "--model.embedding_dim", "7", "--model.num_layers", "1",
         "--model.dropout", "0.25", "--model.dtype", "mixed_bfloat16", "--loss.name", "samtone",
         "--loss.same_tower", "both", "--loss.temperature", "0.01", "--loss.bidirectional", "true",
@@ -54,7 +55,7 @@ def test_every_flag_arrives(started, data):
         "--train.jit_compile", "true",
     )  # fmt: skip
     assert started[0][0] == RunConfig(
-        data=DataConfig("beir:x", "dev", 9, 10, 2, 3, "v.spm", 99),
+        data=DataConfig("beir:x", "dev", 9, 10, 2, 3, "v.spm", 99, True, "C"),
         model=ModelConfig(
             size="t5.1.1-small",
             architecture="ade_spl",

@@ -12,8 +12,13 @@ from samtone_tf.data.hard_negatives import HardNegatives
 GIVEN = [[7, 3, 9], [], [4], [11, 12, 13, 14, 15], []]
 
 
+def make(rows_of_query):
+    counts = np.array([len(rows) for rows in rows_of_query], dtype=np.int64)
+    return HardNegatives(counts, np.array([row for rows in rows_of_query for row in rows], int))
+
+
 def draw(queries, num, seed=0):
-    return HardNegatives(GIVEN).draw(np.array(queries), num, np.random.default_rng(seed))
+    return make(GIVEN).draw(np.array(queries), num, np.random.default_rng(seed))
 
 
 @pytest.mark.parametrize("num", [1, 2, 3, 5, 8])
@@ -45,15 +50,28 @@ def test_draws_follow_from_the_generator():
 
 
 def test_counts_are_kept():
-    assert HardNegatives(GIVEN).counts.tolist() == [3, 0, 1, 5, 0]
-    assert HardNegatives([]).counts.tolist() == []
+    assert make(GIVEN).counts.tolist() == [3, 0, 1, 5, 0]
+    assert make([]).counts.tolist() == []
+
+
+def test_renumbered_ones_are_the_same_negatives():
+    rows = np.array([1, 3, 4, 7, 9, 11, 12, 13, 14, 15])
+    few = make(GIVEN).renumbered(np.array([0, 1, 2, 3]), rows)
+    assert few.counts.tolist() == [3, 0, 1, 5]
+    assert rows[few.rows].tolist() == [7, 3, 9, 4, 11, 12, 13, 14, 15]
+    without_the_second = make(GIVEN).renumbered(np.array([0, 2, 3]), rows)
+    one, other = (
+        negatives.draw(np.array(queries), 2, np.random.default_rng(1))
+        for negatives, queries in ((few, [0, 2, 3]), (without_the_second, [0, 1, 2]))
+    )
+    assert one.tolist() == other.tolist()
 
 
 def test_one_long_list_costs_the_others_nothing():
     given = [[0]] * 20_000 + [list(range(50_000))]
     tracemalloc.start()
     try:
-        negatives = HardNegatives(given)
+        negatives = make(given)
         drawn = negatives.draw(np.arange(20_001), 3, np.random.default_rng(0))
         _, peak = tracemalloc.get_traced_memory()
     finally:
