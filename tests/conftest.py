@@ -1,5 +1,6 @@
 """Settings of all tests: TensorFlow as the backend, its log quiet, one seed per test."""
 
+import atexit
 import os
 import sys
 import tempfile
@@ -10,6 +11,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ["KERAS_BACKEND"] = "tensorflow"
 # No test looks at, or fills, the user's own caches; processes that tests start inherit it.
 _CACHE = tempfile.TemporaryDirectory(prefix="samtone_cache_")
+atexit.register(_CACHE.cleanup)
 os.environ["SAMTONE_CACHE"] = _CACHE.name
 
 

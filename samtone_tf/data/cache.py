@@ -90,18 +90,23 @@ class Cache:
         try:
             build(building)
             _write_contents(building)
-            if target.exists():
-                # Whoever still reads the damaged files keeps them until it closes them.
-                old = target.with_name(f"{target.name}.building-old-{time.time_ns()}")
-                os.replace(target, old)
-                shutil.rmtree(old, ignore_errors=True)
-            try:
-                os.rename(building, target)
-            except OSError:
-                if not _is_whole(target):  # without locks another process may be there first
-                    raise
+            self._place(building, target)
         finally:
             shutil.rmtree(building, ignore_errors=True)
+
+    def _place(self, building: Path, target: Path) -> None:
+        try:
+            os.rename(building, target)
+        except OSError:
+            if not target.exists():
+                raise
+            if _is_whole(target):  # without locks, another process may be ready first
+                return
+            # Whoever still reads the damaged files keeps them until it closes them.
+            damaged = target.with_name(f"{target.name}.building-old-{time.time_ns()}")
+            os.rename(target, damaged)
+            os.rename(building, target)
+            shutil.rmtree(damaged, ignore_errors=True)
 
     @contextmanager
     def _writing(self, target: Path, num_bytes: int) -> Iterator[None]:

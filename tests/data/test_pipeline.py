@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from samtone_tf.data.fingerprints import fingerprint, normalise
-from samtone_tf.data.pipeline import PairBatches
+from samtone_tf.data.pipeline import PairBatches, check_local
 from samtone_tf.data.records import RetrievalData
 from samtone_tf.data.tokenizer import Tokenizer
 
@@ -254,6 +254,69 @@ def test_statistics_count_what_was_cut(tokenizer):
         "negatives_per_query": 0.0,
     }
     assert batches.notes == ()
+
+
+def make_repeated_data():
+    """Sixty pairs; every query is asked twice and every document answers three of them."""
+    queries = {f"q{i}": f"{'Query' if i % 2 else 'query'} number {i // 2}" for i in range(60)}
+    documents = {f"d{i}": f"document  number {i}" for i in range(20)}
+    qrels = {f"q{i}": {f"d{i * 7 % 20}": 1} for i in range(60)}
+    return RetrievalData("made here", "train", queries, documents, qrels)
+
+
+@pytest.mark.parametrize("masks", [("id", "text", "positives"), ()])
+def test_batches_without_duplicates_have_none_in_any_epoch(tokenizer, masks):
+    data = make_repeated_data()
+    arguments = {"data": data, "batch_size": 8, "document_length": 40}
+    batches = make(tokenizer, **arguments, no_duplicates=True, masks=masks)
+    assert batches.steps_per_epoch == 7
+    for epoch in range(3):
+        pairs = []
+        for step in range(epoch * 7, epoch * 7 + 7):
+            batch = batches.batch(step)
+            documents = {tuple(row) for row in batch["document"]["token_ids"].tolist()}
+            assert len(documents) == 8
+            if masks:
+                assert len(set(batch["query_id"].tolist())) == 8
+                assert len(set(batch["document_id"].tolist())) == 8
+            pairs += zip(batch["query_id"].tolist(), batch["document_id"].tolist(), strict=True)
+        if not masks:  # ids tell the pairs apart
+            assert len(set(pairs)) == 56
+    plain = make(tokenizer, **arguments)
+    assert any(len(set(plain.batch(step)["query_id"].tolist())) < 8 for step in range(7))
+
+
+def test_batches_without_duplicates_resume_at_any_step(tokenizer):
+    arguments = {"data": make_repeated_data(), "batch_size": 8, "no_duplicates": True}
+    want = list(make(tokenizer, **arguments).dataset(0, 20).as_numpy_iterator())
+    resumed = make(tokenizer, **arguments).dataset(9, 11).as_numpy_iterator()
+    for one, other in zip(resumed, want[9:], strict=True):
+        assert_same(one, other)
+
+
+def test_pairs_that_no_batch_can_take_are_counted(tokenizer):
+    data = make_data()
+    for i in range(12):
+        data.documents[f"d{i}"] = "one answer"
+    batches = make(tokenizer, data=data, no_duplicates=True)
+    # S batches of 4 take S of the 12 and at most 9 others: 4 S ≤ S + 9.
+    assert batches.steps_per_epoch == 3
+    assert batches.statistics["left_out_per_epoch"] == 9
+    (note,) = batches.notes
+    assert note.startswith("9 of 21 pairs are left out of each epoch, drawn anew")
+
+
+def test_one_document_everywhere_is_refused_without_duplicates(tokenizer):
+    data = make_data()
+    data.documents.update(dict.fromkeys(data.documents, "one answer"))
+    with pytest.raises(ValueError, match="`no_duplicates` is set. Received: batch_size=4, 21"):
+        make(tokenizer, data=data, no_duplicates=True)
+
+
+def test_a_tpu_over_the_network_is_refused():
+    check_local(["/job:localhost/replica:0/task:0/device:TPU:0", "/device:CPU:0"])
+    with pytest.raises(ValueError, match=r"Received: /job:worker/.*TPU:0.*tpu=\"local\""):
+        check_local(["/job:worker/replica:0/task:0/device:TPU:0"])
 
 
 def test_overflow_of_positives_is_noted(tokenizer):

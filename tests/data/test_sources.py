@@ -1,11 +1,17 @@
 """Pins of data.sources: every kind is opened by its string, every other string is refused."""
 
 import json
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from samtone_tf.data import sources
-from samtone_tf.data.sources import load_data
+from samtone_tf.data.cache import Cache
+from samtone_tf.data.pipeline import PairBatches
+from samtone_tf.data.sources import load_data, load_training_table
+from samtone_tf.data.tokenizer import Tokenizer
+from tests import tiny
 
 
 def test_pairs_and_beir_are_opened(tmp_path):
@@ -36,3 +42,157 @@ def test_unknown_kinds_list_the_known(source):
 def test_wrong_forms_show_the_right_one(source):
     with pytest.raises(ValueError, match=r"is written as .*Received"):
         load_data(source)
+
+
+def write_pairs(path, num=40, change=lambda row: row):
+    """Repeated texts, negatives that other rows answer with, two splits."""
+    draw = np.random.default_rng(0)
+    rows = []
+    for _ in range(num):
+        query, document, *negatives = draw.integers(0, 15, 5).tolist()
+        row = {
+            "query": f"question {query}",
+            "document": f"ANSWER {document}" if document % 2 else f"answer {document + 1}",
+            "negatives": [f"answer {number}" for number in negatives],
+            "split": "train" if query % 5 else "test",
+        }
+        rows.append(change(row))
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return f"pairs:{path}"
+
+
+def write_beir(path):
+    folder = tiny.write_beir(path)
+    with open(folder / "corpus.jsonl", "a") as file:
+        file.write('{"_id": "empty", "text": ""}\n')
+    with open(folder / "qrels" / "train.tsv", "a") as file:
+        file.write("q3\tgone\t1\nq4\tempty\t1\nunknown\td1\t1\nq5\td1\t0\nq6\td2\t2\n")
+    return f"beir:{folder}"
+
+
+@pytest.fixture(params=["pairs", "beir"])
+def source(request, tmp_path):
+    write = {"pairs": write_pairs, "beir": write_beir}[request.param]
+    return write(tmp_path / {"pairs": "a.jsonl", "beir": "b"}[request.param])
+
+
+def make(data, cache=None, **arguments):
+    arguments = {"batch_size": 4, "query_length": 6, "document_length": 7} | arguments
+    return PairBatches(data, tiny.tokenizer(), cache=cache, **arguments)
+
+
+def flat(batch):
+    parts = {name: part for name, part in batch.items() if not isinstance(part, dict)}
+    for side in ("query", "document", "negatives"):
+        parts |= {f"{side} {name}": part for name, part in batch.get(side, {}).items()}
+    return parts
+
+
+def assert_same_batches(one, other):
+    for step in (0, 1, 5, 17):
+        got, want = flat(one.batch(step)), flat(other.batch(step))
+        assert got.keys() == want.keys()
+        for name, part in want.items():
+            np.testing.assert_array_equal(got[name], part, err_msg=name)
+            assert got[name].dtype == part.dtype
+
+
+@pytest.mark.parametrize(
+    "arguments", [{}, {"masks": ("id",)}, {"num_negatives": 2}, {"no_duplicates": True}], ids=str
+)
+def test_columns_on_disk_give_the_batches_of_the_same_data_in_memory(source, tmp_path, arguments):
+    if source.startswith("beir") and "num_negatives" in arguments:
+        arguments = {"max_positives": 1}
+    data = load_data(source)
+    want = make(data, **arguments)
+    for _ in range(2):  # built, then reused
+        cache = Cache(tmp_path / "cache")
+        table = load_training_table(source, "train", cache)
+        got = make(table, cache, **arguments)
+        assert_same_batches(got, want)
+        assert got.statistics == want.statistics
+        assert got.notes == want.notes
+        assert table.notes == data.notes
+        assert got.fingerprint == want.fingerprint
+    assert {*cache.seen.values()} == {"reused"}
+    assert isinstance(table.documents.texts.data.base, np.memmap)
+
+
+def test_the_texts_of_a_vocabulary_are_the_same_from_disk(source, tmp_path):
+    on_disk = load_training_table(source, "train", Cache(tmp_path / "cache"))
+    in_memory = load_training_table(source)
+    assert list(on_disk.judged_texts()) == list(in_memory.judged_texts())
+    assert list(on_disk.documents.texts) == list(in_memory.documents.texts)
+    assert list(in_memory.documents.texts) == list(load_data(source).documents.values())
+
+
+def seen(source, folder, tokenizer=None, **arguments):
+    """What of the cache was reused, and what was built."""
+    cache = Cache(folder)
+    arguments = {"batch_size": 4, "query_length": 6, "document_length": 7} | arguments
+    table = load_training_table(source, "train", cache)
+    PairBatches(table, tokenizer or tiny.tokenizer(), cache=cache, **arguments)
+    return cache.seen
+
+
+def test_only_what_a_change_touches_is_built_again(tmp_path):
+    folder, source = tmp_path / "cache", write_pairs(tmp_path / "a.jsonl")
+    built = {"pairs": "built", "queries-tokens": "built", "documents-tokens": "built"}
+    reused = dict.fromkeys(built, "reused")
+    assert seen(source, folder) == built
+    assert seen(source, folder) == reused
+    assert seen(source, folder, batch_size=8, seed=3, masks=("id",), max_positives=2) == reused
+    assert seen(source, folder, query_length=5) == reused | {"queries-tokens": "built"}
+    assert seen(source, folder, document_length=9) == reused | {"documents-tokens": "built"}
+    # With negatives, more documents are needed.
+    assert seen(source, folder, num_negatives=1) == reused | {"documents-tokens": "built"}
+    other = Tokenizer.train(["question", "answer 0 1 2 3 4 5 6 7 8 9"], 30)
+    assert seen(source, folder, other) == reused | {k: "built" for k in built if "tokens" in k}
+    (tmp_path / "moved").mkdir()
+    assert seen(write_pairs(tmp_path / "moved" / "a.jsonl"), folder) == reused
+    write_pairs(tmp_path / "a.jsonl", change=lambda row: row | {"query": row["query"] + "?"})
+    assert seen(source, folder) == built
+    assert seen(source, folder) == reused
+
+
+def test_data_from_python_is_found_by_its_texts(tmp_path):
+    data, folder = tiny.data(), tmp_path / "cache"
+
+    def seen_of(data):
+        cache = Cache(folder)
+        make(data, cache)
+        return [*cache.seen.values()]
+
+    assert seen_of(data) == ["built", "built"]
+    assert seen_of(data) == ["reused", "reused"]
+    changed = replace(data, queries=dict(data.queries, q0="another question"))
+    assert seen_of(changed) == ["built", "reused"]
+    moved = replace(data, documents=dict(data.documents, d0="x", d1=data.documents["d1"] + " y"))
+    assert seen_of(moved) == ["reused", "built"]
+
+
+def test_a_damaged_cache_is_mended_while_training_data_is_opened(source, tmp_path):
+    folder = tmp_path / "cache"
+    cache = Cache(folder)
+    make(load_training_table(source, "train", cache), cache)
+    for path in folder.glob("*/*.npy"):
+        path.write_bytes(path.read_bytes()[:-8])
+    cache = Cache(folder)
+    with pytest.warns(UserWarning, match="damaged or incomplete") as caught:
+        got = make(load_training_table(source, "train", cache), cache)
+    assert len(caught) == 3
+    assert_same_batches(got, make(load_data(source)))
+
+
+def test_bad_rows_leave_nothing_in_the_cache(tmp_path):
+    source = write_pairs(tmp_path / "a.jsonl", change=lambda row: row | {"query": " "})
+    with pytest.raises(ValueError, match=r"a\.jsonl:1: `query` must not be empty"):
+        load_training_table(source, "train", Cache(tmp_path / "cache"))
+    assert [path.suffix for path in (tmp_path / "cache").iterdir()] == [".lock"]
+
+
+def test_sources_without_files_are_read_into_memory(monkeypatch, tmp_path):
+    monkeypatch.setattr(sources, "read_docstrings", lambda split: tiny.data())
+    table = load_training_table("docstrings", "train", Cache(tmp_path / "cache"))
+    assert list(table.queries.texts) == list(tiny.data().queries.values())
+    assert not (tmp_path / "cache").exists()

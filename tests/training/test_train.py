@@ -114,7 +114,9 @@ def test_c03_every_reported_loss_is_of_a_whole_batch(tmp_path):
 
 def test_what_exists_is_refused_before_any_work(tmp_path, monkeypatch):
     (tmp_path / "notes.txt").write_text("mine")
-    monkeypatch.setattr(training, "load_data", lambda *_: pytest.fail("read the data first"))
+    monkeypatch.setattr(
+        training, "load_training_table", lambda *_: pytest.fail("read the data first")
+    )
     with pytest.raises(FileExistsError, match=f"Received: {tmp_path}"):
         training.train(tiny.config(), tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
@@ -141,6 +143,22 @@ def test_the_data_of_the_config_is_read_and_its_vocabulary_trained(tmp_path):
     training.train(config, tmp_path / "run")
     trained = Tokenizer.from_file(tmp_path / "run" / "vocabulary.spm")
     assert trained.fingerprint == tiny.tokenizer().fingerprint  # the very same texts
+
+
+@pytest.mark.parametrize("cache", ["folder", "memory"])
+def test_token_ids_are_kept_between_runs_and_said_so(tmp_path, capsys, cache):
+    folder = tmp_path / "cache" if cache == "folder" else None
+    base = tiny.config(steps=1)
+    source = f"beir:{tiny.write_beir(tmp_path / 'beir')}"
+    base = replace(base, data=replace(base.data, source=source, cache=str(folder or "memory")))
+    for number, how in enumerate(("built", "reused")):
+        training.train(base, tmp_path / str(number), tokenizer=tiny.tokenizer())
+        lines = [line for line in capsys.readouterr().out.splitlines() if "token cache" in line]
+        tables = ("pairs", "queries-tokens", "documents-tokens")
+        parts = ", ".join(f"{name} {how}" for name in tables)
+        assert lines == ([f"token cache: {folder} ({parts})"] if folder else [])
+    np.testing.assert_equal(weights(tmp_path / "0"), weights(tmp_path / "1"))
+    assert (tmp_path / "cache").exists() == (cache == "folder")
 
 
 def test_a_vocabulary_file_is_used_as_it_is(tmp_path):
