@@ -23,6 +23,28 @@ def number(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return rank[number_of], first[by_appearance]
 
 
+def distinct(rows: np.ndarray, num: int) -> tuple[np.ndarray, np.ndarray]:
+    """Renumber rows out of `num` without the rows that are not there.
+
+    Args:
+        rows: int64 (n,), from 0 to `num` - 1.
+        num: how many there could be.
+
+    Returns:
+        int64 (u,), the different rows in rising order; and int64 (num,), the place of each
+        row among them.
+    """
+    is_there = np.zeros(num, bool)
+    is_there[rows] = True
+    return np.flatnonzero(is_there), np.cumsum(is_there) - 1
+
+
+def count_distinct(keys: np.ndarray) -> int:
+    """Return how many different keys there are."""
+    # np.unique hashes integers, and takes minutes for ten million that follow one another.
+    return int((np.diff(np.sort(keys)) != 0).sum()) + bool(len(keys))
+
+
 def find(wanted: np.ndarray, keys: np.ndarray) -> np.ndarray:
     """Return the first place of each wanted key among `keys`, -1 where it is absent.
 

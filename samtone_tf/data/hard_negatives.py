@@ -20,14 +20,14 @@ class HardNegatives:
         self._starts = np.cumsum(counts) - counts
         self._rows = np.append(rows, -1)  # the last one is what place -1 finds
 
-    def renumbered(self, queries: np.ndarray, rows: np.ndarray) -> "HardNegatives":
-        """Return those of `queries`, which are then 0, 1, …; a row becomes its place in `rows`.
+    def renumbered(self, queries: np.ndarray, place: np.ndarray) -> "HardNegatives":
+        """Return those of `queries`, which are then 0, 1, …, with row r as `place[r]`.
 
         Args:
-            queries: int64, sorted; all that have hard negatives are among them.
-            rows: int64, sorted; all hard negatives are among them.
+            queries: int64, rising; all that have hard negatives are among them.
+            place: int64, by row.
         """
-        return HardNegatives(self.counts[queries], np.searchsorted(rows, self.rows))
+        return HardNegatives(self.counts[queries], place[self.rows])
 
     def draw(self, queries: np.ndarray, num: int, random: np.random.Generator) -> np.ndarray:
         """Draw `num` different hard negatives of each query, every choice equally likely.

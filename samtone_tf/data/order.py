@@ -66,12 +66,12 @@ class ApartOrder(Order):
         self._first = self._draw((seed, _STREAM, 0))
         self.steps_per_epoch = len(self._first)
         if not self.steps_per_epoch:
+            different = [grouping.count_distinct(keys) for keys in (queries, documents)]
             raise ValueError(
                 "`batch_size` must be at most the number of pairs that have different queries "
                 "and different documents, when `no_duplicates` is set. Received: "
-                f"batch_size={batch_size}, {len(np.unique(queries))} different queries and "
-                f"{len(np.unique(documents))} different documents. Lower it, or leave it to the "
-                "loss to mask duplicates."
+                f"batch_size={batch_size}, {different[0]} different queries and {different[1]} "
+                "different documents. Lower it, or leave it to the loss to mask duplicates."
             )
 
     def _make_plan(self, epoch: int) -> np.ndarray:

@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from samtone_tf.config import MASKS
+from samtone_tf.data import grouping
 from samtone_tf.data.cache import FORMAT, Cache
 from samtone_tf.data.columns import take
 from samtone_tf.data.order import ApartOrder, Order
@@ -98,16 +99,17 @@ class PairBatches:
         self.steps_per_epoch = self._order.steps_per_epoch
 
         # From here on, rows count the texts that training uses.
-        queries = np.unique(table.query_rows)
-        documents = np.unique(table.document_rows)
+        asked = table.document_rows
         if num_negatives:
-            documents = np.union1d(documents, table.negatives.rows)
-        self._query_rows = np.searchsorted(queries, table.query_rows)
-        self._document_rows = np.searchsorted(documents, table.document_rows)
+            asked = np.concatenate([asked, table.negatives.rows])
+        queries, query_place = grouping.distinct(table.query_rows, len(data.queries))
+        documents, document_place = grouping.distinct(asked, len(data.documents))
+        self._query_rows = query_place[table.query_rows]
+        self._document_rows = document_place[table.document_rows]
         self._queries = _tokens(data, "queries", queries, tokenizer, query_length, cache)
         self._documents = _tokens(data, "documents", documents, tokenizer, document_length, cache)
         if num_negatives:
-            self._negatives = table.negatives.renumbered(queries, documents)
+            self._negatives = table.negatives.renumbered(queries, document_place)
             numbers = data.documents.fingerprints(documents, "text" in masks)
             self._fingerprint_of_row = np.append(numbers, ABSENT)  # what row -1 finds
         self.statistics = self._statistics()
@@ -192,7 +194,7 @@ class PairBatches:
         return steps.map(load).prefetch(tf.data.AUTOTUNE).with_options(options)
 
     def _statistics(self) -> dict[str, float]:
-        unique = len(np.unique(self._table.document_fingerprints))
+        unique = grouping.count_distinct(self._table.document_fingerprints)
         left_out = self.num_pairs - self.steps_per_epoch * self.batch_size
         statistics = {
             "pairs": self.num_pairs,

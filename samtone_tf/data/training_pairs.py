@@ -187,7 +187,7 @@ def _usable_negatives(
     queries, documents = queries[is_there], documents[is_there]
     numbers = table.documents.fingerprints(documents, by_text)
     is_positive = np.zeros(len(documents), bool)
-    if known:
+    if known and len(documents):
         is_positive = _are_among(table.queries.fingerprints(queries, by_text), numbers, *known)
     queries, documents = queries[~is_positive], documents[~is_positive]
     number_of, _ = grouping.number(numbers[~is_positive])
@@ -211,4 +211,4 @@ def _are_among(
     query_of, _ = grouping.number(np.concatenate([known_queries, queries]))
     document_of, _ = grouping.number(np.concatenate([known, documents]))
     pair = query_of * (document_of.max(initial=0) + 1) + document_of
-    return np.isin(pair[num:], pair[:num])
+    return grouping.find(pair[num:], pair[:num]) >= 0

@@ -47,8 +47,20 @@ def test_gather_puts_groups_together_and_drops_repeats(seed):
     assert len(want) < 60
 
 
+def test_distinct_rows_and_their_places():
+    rows, place = grouping.distinct(np.array([7, 2, 2, 5]), 9)
+    assert rows.tolist() == [2, 5, 7]
+    assert place[[2, 5, 7]].tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_different_keys_are_counted(seed):
+    assert grouping.count_distinct(keys(seed)) == len(set(keys(seed).tolist()))
+
+
 def test_nothing_is_nothing():
     assert [part.tolist() for part in grouping.number(NOTHING)] == [[], []]
     assert grouping.find(NOTHING, np.arange(3)).tolist() == []
     assert grouping.find(np.arange(2), NOTHING).tolist() == [-1, -1]
     assert grouping.gather(NOTHING, NOTHING).tolist() == []
+    assert grouping.count_distinct(NOTHING) == 0
