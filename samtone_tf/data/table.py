@@ -192,17 +192,17 @@ def _records(ids: list[str], texts: list[str]) -> Records:
 
 
 def as_data(table: Table) -> RetrievalData:
-    """Return the dictionaries of a table that is in memory."""
+    """Return the dictionaries of a table that is in memory, less negatives that have no row."""
     query_ids, document_ids = table.queries.ids, table.documents.ids
     qrels: dict[str, dict[str, int]] = {}
     rows = zip(table.judged_queries.tolist(), table.judged_documents.tolist(), strict=True)
     for (query, document), grade in zip(rows, table.grades.tolist(), strict=True):
         qrels.setdefault(query_ids[query], {})[document_ids[document]] = grade
     negatives: dict[str, list[str]] = {}
-    for query, document in zip(
-        table.negative_queries.tolist(), table.negative_documents.tolist(), strict=True
-    ):
-        negatives.setdefault(query_ids[query], []).append(document_ids[document])
+    rows = zip(table.negative_queries.tolist(), table.negative_documents.tolist(), strict=True)
+    for query, document in rows:
+        if document >= 0:
+            negatives.setdefault(query_ids[query], []).append(document_ids[document])
     return RetrievalData(
         source=table.source,
         split=table.split,

@@ -3,6 +3,7 @@
 import io
 import random
 import tracemalloc
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -205,6 +206,30 @@ def test_texts_that_are_not_used_are_not_copied(monkeypatch):
     tracemalloc.start()
     try:
         Tokenizer.train(texts, vocabulary_size=20)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 2e6
+
+
+class Made(Sequence):
+    """Texts that are made anew each time, as those on disk are."""
+
+    def __init__(self, texts, times=1):
+        self.texts, self.times = texts, times
+
+    def __len__(self):
+        return len(self.texts)
+
+    def __getitem__(self, row):
+        return self.texts[row] * self.times
+
+
+def test_texts_that_are_made_when_asked_are_never_all_there(tokenizer, monkeypatch):
+    assert Tokenizer.train(Made(sentences()), vocabulary_size=60).model == tokenizer.model
+    tracemalloc.start()
+    try:
+        Tokenizer.train(Made(["word "] * 300, times=20_000), vocabulary_size=20)  # 30 MB
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
