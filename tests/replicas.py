@@ -71,7 +71,7 @@ class Record(keras.callbacks.Callback):
         self.steps = []
 
     def on_train_batch_end(self, batch, logs=None):
-        self.steps.append([logs[name] for name in ("loss", "accuracy", "masked_fraction")])
+        self.steps.append([logs[name] for name in self.model.step_metrics.NAMES])
         self.model.reset_metrics()
 
 
