@@ -15,6 +15,7 @@ _MODULES = {
     "ModelConfig": "config",
     "RunConfig": "config",
     "TrainConfig": "config",
+    "ValidationConfig": "config",
     "RetrievalData": "data.records",
     "load_data": "data.sources",
     "Tokenizer": "data.tokenizer",

@@ -67,6 +67,11 @@ def read_beir(folder: str | Path, split: str) -> RetrievalData:
     return data
 
 
+def beir_splits(folder: str | Path) -> tuple[str, ...]:
+    """Names of the judgements that a folder holds."""
+    return tuple(_splits(Path(folder)))
+
+
 def _find(folder: Path, name: str) -> Path | None:
     for candidate in (folder / name, folder / f"{name}.gz"):
         if candidate.is_file():

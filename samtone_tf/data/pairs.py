@@ -51,6 +51,17 @@ def read_pairs(file: str | Path, split: str) -> RetrievalData:
     return collected.finish(split)
 
 
+def pairs_splits(file: str | Path) -> tuple[str, ...]:
+    """The values of the column `split`; none if there is no such column."""
+    names = set()
+    with _long_csv_fields():
+        for _, row in _rows(Path(file)):
+            if row.get("split") is None:  # all rows have one, or none has
+                return ()
+            names.add(str(row["split"]).strip())
+    return tuple(sorted(names))
+
+
 @dataclass
 class _Collected:
     """Records by id, gathered row by row."""

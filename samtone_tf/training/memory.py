@@ -1,0 +1,87 @@
+"""What a training step is expected to hold in memory at its peak, from sizes alone.
+
+A rough sum, meant to say before the first step whether a batch fits: within a quarter of
+what was measured on a CPU (benchmarks/step_memory.py). XLA and a GPU's own libraries need
+more or less than that.
+"""
+
+import math
+from typing import NamedTuple
+
+from samtone_tf.dual_encoder import DualEncoder
+from samtone_tf.encoder_config import EncoderConfig
+
+
+class StepMemory(NamedTuple):
+    """Bytes on each device."""
+
+    weights: int
+    gradients: int
+    slots: int
+    activations: int
+
+    @property
+    def total(self) -> int:
+        """All of it at once."""
+        return sum(self)
+
+
+def step_memory(
+    model: DualEncoder,
+    num_pairs: int,
+    query_length: int,
+    document_length: int,
+    num_negatives: int = 0,
+    gradient_cache_chunk: int | None = None,
+) -> StepMemory:
+    """Expected memory of one training step on one device.
+
+    Args:
+        model: built, and its optimizer, too.
+        num_pairs: rows of this device's batch.
+        query_length: tokens of a query.
+        document_length: tokens of a document.
+        num_negatives: hard negatives per query.
+        gradient_cache_chunk: pairs that are encoded at a time; None encodes all at once.
+    """
+    weights = _size(model.weights)
+    trainable = _size(model.trainable_variables)
+    rows = gradient_cache_chunk or num_pairs
+    compute_bytes = 2 if model.dtype_policy.compute_dtype == "bfloat16" else 4
+    per_pair = sum(
+        num_texts * activations_per_text(model.encoder_config, length, compute_bytes)
+        for num_texts, length in ((1, query_length), (1 + num_negatives, document_length))
+    )
+    # A sum over chunks beside the gradient of one of them.
+    copies = 1 if gradient_cache_chunk is None else 2
+    return StepMemory(
+        weights, copies * trainable, _size(model.optimizer.variables), rows * per_pair
+    )
+
+
+def activations_per_text(config: EncoderConfig, length: int, compute_bytes: int = 4) -> int:
+    """Bytes that the backward pass of one text needs of its forward pass.
+
+    Counted per token and block, in numbers that are kept: the input and two stages of each
+    norm, the heads of query, key and value and their mix, what the gated activation goes
+    through, and the attention weights. Dropout keeps a mask of one byte per number and a
+    copy of the weights.
+    """
+    hidden, inner = config.hidden_dim, config.num_heads * config.head_dim
+    feedforward = config.feedforward_dim
+    weights = config.num_heads * length
+    in_float32 = 6 * hidden + weights
+    stages = {"gelu": 5, "relu": 1}[config.activation] + (2 if config.gated else 0)
+    in_compute = 4 * inner + stages * feedforward
+    per_token = 4 * in_float32 + compute_bytes * in_compute
+    if config.dropout:
+        per_token += 2 * hidden + feedforward * (1 + compute_bytes)
+        per_token += weights * (1 + compute_bytes)
+    return length * config.num_layers * per_token
+
+
+def _size(variables: list) -> int:
+    return sum(math.prod(v.shape) * _ITEM_BYTES.get(v.dtype, 4) for v in variables)
+
+
+_ITEM_BYTES = {"float32": 4, "int32": 4, "uint32": 4, "int64": 8, "bfloat16": 2, "float16": 2}
