@@ -543,6 +543,15 @@ def test_a_large_batch_is_tiled_and_trains_alike(replicas, number):
 
 @pytest.mark.multi_device
 @pytest.mark.slow
+@pytest.mark.parametrize("side", ["query", "document"])
+def test_replicas_share_texts_outside_of_training(replicas, side):
+    one, two = (replicas[number][f"texts {side}"][""] for number in (1, 2))
+    assert one.shape == (8, 8)
+    np.testing.assert_allclose(two, one, atol=1e-6)
+
+
+@pytest.mark.multi_device
+@pytest.mark.slow
 @pytest.mark.parametrize("run", ["sde", "ade", "ade_spl", "chunks of 2", "chunks of 4"])
 def test_c17_two_processes_train_as_one_device(workers, replicas, run):
     for worker in workers:

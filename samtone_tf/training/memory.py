@@ -52,36 +52,35 @@ def step_memory(
         num_texts * activations_per_text(model.encoder_config, length, compute_bytes)
         for num_texts, length in ((1, query_length), (1 + num_negatives, document_length))
     )
-    # A sum over chunks beside the gradient of one of them.
-    copies = 1 if gradient_cache_chunk is None else 2
+    # With chunks: the sum before and after a chunk, and the gradient of that chunk.
+    copies = 1 if gradient_cache_chunk is None else 3
     return StepMemory(
         weights, copies * trainable, _size(model.optimizer.variables), rows * per_pair
     )
 
 
 def activations_per_text(config: EncoderConfig, length: int, compute_bytes: int = 4) -> int:
-    """Bytes that the backward pass of one text needs of its forward pass.
+    """Bytes that the forward pass of one text leaves for the backward pass, at its peak.
 
-    Counted per token and block, in numbers that are kept: the input and two stages of each
-    norm, the heads of query, key and value and their mix, what the gated activation goes
-    through, and the attention weights. Dropout keeps a mask of one byte per number and a
-    copy of the weights.
+    Counted in numbers per token. Each block keeps its input and the two stages of each
+    norm, the heads of query, key and value and their mix, the attention weights, and what
+    the gated activation goes through; dropout keeps a mask of one byte per number, and the
+    thinned weights. Outside the blocks there are embeddings and the last norm. On the way
+    back, one block at a time has gradients of its own.
     """
     hidden, inner = config.hidden_dim, config.num_heads * config.head_dim
-    feedforward = config.feedforward_dim
-    weights = config.num_heads * length
-    in_float32 = 6 * hidden + weights
+    feedforward, weights = config.feedforward_dim, config.num_heads * length
     stages = {"gelu": 5, "relu": 1}[config.activation] + (2 if config.gated else 0)
-    in_compute = 4 * inner + stages * feedforward
-    per_token = 4 * in_float32 + compute_bytes * in_compute
+    kept = 4 * (6 * hidden + weights) + compute_bytes * (4 * inner + stages * feedforward)
     if config.dropout:
-        per_token += 2 * hidden + feedforward * (1 + compute_bytes)
-        per_token += weights * (1 + compute_bytes)
-    return length * config.num_layers * per_token
+        kept += 2 * hidden + (1 + compute_bytes) * (weights + feedforward)
+    outside = 4 * 4 * hidden
+    on_the_way_back = 4 * (2 * hidden + 3 * weights) + compute_bytes * 4 * feedforward
+    return length * (config.num_layers * kept + outside + on_the_way_back)
+
+
+_ITEM_BYTES = {"float32": 4, "int32": 4, "uint32": 4, "int64": 8, "bfloat16": 2}
 
 
 def _size(variables: list) -> int:
-    return sum(math.prod(v.shape) * _ITEM_BYTES.get(v.dtype, 4) for v in variables)
-
-
-_ITEM_BYTES = {"float32": 4, "int32": 4, "uint32": 4, "int64": 8, "bfloat16": 2, "float16": 2}
+    return sum(math.prod(v.shape) * _ITEM_BYTES[v.dtype] for v in variables)
