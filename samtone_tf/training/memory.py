@@ -10,6 +10,9 @@ from typing import NamedTuple
 
 from samtone_tf.dual_encoder import DualEncoder
 from samtone_tf.encoder_config import EncoderConfig
+from samtone_tf.tensorflow_step import MOST_LOGITS
+
+TILE_SIZE = 128  # rows of the loss at a time, where it is tiled
 
 
 class StepMemory(NamedTuple):
@@ -19,6 +22,7 @@ class StepMemory(NamedTuple):
     gradients: int
     slots: int
     activations: int
+    loss: int
 
     @property
     def total(self) -> int:
@@ -33,6 +37,7 @@ def step_memory(
     document_length: int,
     num_negatives: int = 0,
     gradient_cache_chunk: int | None = None,
+    num_replicas: int = 1,
 ) -> StepMemory:
     """Expected memory of one training step on one device.
 
@@ -43,6 +48,7 @@ def step_memory(
         document_length: tokens of a document.
         num_negatives: hard negatives per query.
         gradient_cache_chunk: pairs that are encoded at a time; None encodes all at once.
+        num_replicas: devices that each have as many rows.
     """
     weights = _size(model.weights)
     trainable = _size(model.trainable_variables)
@@ -55,8 +61,19 @@ def step_memory(
     # With chunks: the sum before and after a chunk, and the gradient of that chunk.
     copies = 1 if gradient_cache_chunk is None else 3
     return StepMemory(
-        weights, copies * trainable, _size(model.optimizer.variables), rows * per_pair
+        weights,
+        copies * trainable,
+        _size(model.optimizer.variables),
+        rows * per_pair,
+        loss_memory(num_pairs, num_pairs * num_replicas * (1 + num_negatives)),
     )
+
+
+def loss_memory(num_rows: int, num_columns: int) -> int:
+    """Bytes of a loss and its gradient, by ten blocks of logits (benchmarks/loss_memory.py)."""
+    if num_rows * num_columns > MOST_LOGITS:
+        num_rows = TILE_SIZE
+    return 10 * 4 * num_rows * num_columns
 
 
 def activations_per_text(config: EncoderConfig, length: int, compute_bytes: int = 4) -> int:

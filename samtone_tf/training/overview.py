@@ -75,13 +75,19 @@ def _memory(config: RunConfig, model: DualEncoder) -> str:
     with model.distribute_strategy.scope():
         model.optimizer.build(model.trainable_variables)
     chunk = config.train.gradient_cache_chunk
-    rows = config.train.batch_size // model.distribute_strategy.num_replicas_in_sync
-    sizes = (config.data.query_length, config.data.document_length, config.data.num_negatives)
-    found = step_memory(model, rows, *sizes, chunk)
+    replicas = model.distribute_strategy.num_replicas_in_sync
+    sizes = dict(
+        num_pairs=config.train.batch_size // replicas,
+        query_length=config.data.query_length,
+        document_length=config.data.document_length,
+        num_negatives=config.data.num_negatives,
+        num_replicas=replicas,
+    )
+    found = step_memory(model, **sizes, gradient_cache_chunk=chunk)
     parts = ", ".join(f"{name} {_mb(value)}" for name, value in found._asdict().items())
     text = f"about {_mb(found.total)} per replica ({parts})"
     if chunk is not None:
-        whole = step_memory(model, rows, *sizes)
+        whole = step_memory(model, **sizes)
         text += f"; {_mb(whole.total)} without gradient caching"
     return text
 

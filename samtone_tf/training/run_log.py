@@ -56,5 +56,5 @@ def tag(name: str) -> str:
 
 
 def shorten(value: float) -> float:
-    """Seven digits, which is all that float32 holds."""
+    """Seven digits, about as many as float32 holds."""
     return float(f"{float(value):.7g}")

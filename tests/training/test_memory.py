@@ -7,7 +7,7 @@ from samtone_tf.dual_encoder import DualEncoder
 from samtone_tf.encoder_config import EncoderConfig
 from samtone_tf.losses.contrastive import SamToNe
 from samtone_tf.optimizers.adafactor import Adafactor
-from samtone_tf.training.memory import step_memory
+from samtone_tf.training.memory import loss_memory, step_memory
 
 # Of `mini` with 8,000 pieces, D = 768.
 TABLE, PROJECTION, BIAS, NORM = 8000 * 256, 256 * 768, 32 * 4, 256
@@ -47,6 +47,14 @@ def test_activations_follow_the_chunk_and_the_texts():
     with_negatives = step_memory(model, 64, 16, 32, num_negatives=2).activations
     only_documents = step_memory(model, 64, 32, 32).activations / 2
     assert with_negatives == whole + 2 * only_documents
+
+
+def test_a_large_loss_is_tiled():
+    assert loss_memory(512, 1024) == 40 * 512 * 1024
+    assert loss_memory(4096, 4096) == 40 * 4096 * 4096
+    assert loss_memory(4096, 8192) == 40 * 128 * 8192
+    found = step_memory(make_model(), 8, 16, 16, num_negatives=2, num_replicas=4)
+    assert found.loss == 40 * 8 * 8 * 4 * 3
 
 
 @pytest.mark.parametrize(
