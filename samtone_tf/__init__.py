@@ -15,6 +15,7 @@ _MODULES = {
     "ModelConfig": "config",
     "RunConfig": "config",
     "TrainConfig": "config",
+    "ValidationConfig": "config",
     "RetrievalData": "data.records",
     "Cache": "data.cache",
     "load_data": "data.sources",

@@ -267,6 +267,42 @@ class TrainConfig:
 
 
 @dataclass(frozen=True)
+class ValidationConfig:
+    """Retrieval tests during training, which choose the best checkpoint and may end the run.
+
+    Args:
+        split: whose judgements; held_out takes 5 in 100 queries out of training for it; none
+            tests nothing. Unless set, dev where the source has it, and none elsewhere.
+        every: steps between tests; unless set, a tenth of the run. The last step is tested, too.
+        queries: the most queries that are asked, drawn at random from more.
+        documents: documents that are searched beside the judged ones, drawn at random, or all;
+            of fewer than all, the scores are too high and only to be compared with each other.
+        measure: whose highest value makes the best checkpoint.
+        patience: tests in a row without a new best value, after which the run ends; unless
+            set, it never ends early.
+    """
+
+    split: str | None = None
+    every: int | None = None
+    queries: int = 1000
+    documents: int | Literal["all"] = 10_000
+    measure: Literal["P@1", "MRR@10", "nDCG@10", "R@100"] = "nDCG@10"
+    patience: int | None = None
+
+    def __post_init__(self):
+        for name in ("every", "queries", "patience"):
+            if getattr(self, name) is not None:
+                check_at_least(f"validation.{name}", getattr(self, name), 1)
+        if self.documents != "all":
+            check_at_least("validation.documents", self.documents, 0)
+        if self.patience is not None and self.split == "none":
+            raise ValueError(
+                "`validation.patience` needs tests to wait for. "
+                f"Received: patience={self.patience} and split='none'. Name a split."
+            )
+
+
+@dataclass(frozen=True)
 class RunConfig:
     """Everything `train` needs besides the folder it writes.
 
@@ -275,13 +311,30 @@ class RunConfig:
         model: the two towers.
         loss: what is minimised.
         train: optimizer and length of the run.
+        validation: retrieval tests during training.
     """
 
     data: DataConfig = field(default_factory=DataConfig)
     model: ModelConfig = field(default_factory=ModelConfig)
     loss: LossConfig = field(default_factory=LossConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
+    validation: ValidationConfig = field(default_factory=ValidationConfig)
+
+    @property
+    def validation_every(self) -> int:
+        """Steps between validations: `validation.every`, or a tenth of the run."""
+        return self.validation.every or max(1, self.train.steps // 10)
 
     def to_dict(self) -> dict[str, Any]:
         """Nested plain dict, as `config.yaml` holds it."""
         return asdict(self)
+
+
+SECTIONS = {
+    "data": DataConfig,
+    "model": ModelConfig,
+    "loss": LossConfig,
+    "train": TrainConfig,
+    "validation": ValidationConfig,
+}
+"""Section of a configuration → its class."""

@@ -39,7 +39,7 @@ class DualEncoder(keras.Model):
 
     Train with `compile(optimizer, loss=SamToNe(...))` and `fit(dataset)`, where the
     dataset yields such batches with the ids that masks need (`data.pipeline`). Metrics
-    of `compile` are not supported: the step reports loss, accuracy and masked_fraction.
+    of `compile` are not supported: the step reports those of `StepMetrics`.
 
     Args:
         encoder: a size by name, an `EncoderConfig`, or a dict of its fields.
@@ -225,7 +225,7 @@ class DualEncoder(keras.Model):
             raise ValueError(
                 "`metrics` of compile are not supported, nor are `weighted_metrics` and "
                 "`loss_weights`: there are no labels. fit reports "
-                f"{[metric.name for metric in self.step_metrics.all()]}."
+                f"{', '.join(self.step_metrics.NAMES)}."
             )
         if isinstance(self.optimizer, keras.optimizers.LossScaleOptimizer):
             raise ValueError(

@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from samtone_tf.dual_encoder import DualEncoder
@@ -41,6 +42,41 @@ def encode(
     if training:
         set_dropout_seeds(model, "document", chunk)
     return {**local, **model.encode_documents_and_negatives(batch, training=training)}
+
+
+def make_text_encoder(
+    model: DualEncoder, side: str
+) -> Callable[[Mapping[str, np.ndarray]], np.ndarray]:
+    """A function from tokens `(B, L)` to unit vectors `(B, D)`, without dropout.
+
+    Replicas share the rows, whose number they must divide, and every process gets all
+    vectors. Each new shape is compiled, and each shape once.
+
+    Args:
+        model: its weights count as they are at each call.
+        side: `"query"` or `"document"`.
+    """
+    strategy = model.distribute_strategy
+    encode = {"query": model.encode_query, "document": model.encode_document}[side]
+    num_replicas = strategy.num_replicas_in_sync
+
+    def on_replica(tokens):
+        if num_replicas == 1:
+            return encode(tokens, training=False)
+        size = tokens["token_ids"].shape[0] // num_replicas
+        first = replica_id() * size
+        vectors = encode({name: x[first : first + size] for name, x in tokens.items()})
+        return tf.distribute.get_replica_context().all_gather(vectors, axis=0)
+
+    @tf.function
+    def run(tokens):
+        return strategy.run(on_replica, args=(tokens,))
+
+    def to_vectors(tokens: Mapping[str, np.ndarray]) -> np.ndarray:
+        found = run({name: tf.constant(x) for name, x in tokens.items()})
+        return strategy.experimental_local_results(found)[0].numpy()
+
+    return to_vectors
 
 
 def set_dropout_seeds(model: DualEncoder, side: str, chunk: tf.Tensor | int) -> None:

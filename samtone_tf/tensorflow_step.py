@@ -24,6 +24,7 @@ from samtone_tf.dual_encoder import DualEncoder, pair_vectors
 from samtone_tf.losses.contrastive import RowLosses
 from samtone_tf.losses.inputs import PairVectors
 from samtone_tf.losses.tiled import tiled_rows
+from samtone_tf.metrics import alignment, uniformity
 from samtone_tf.tensorflow_encode import encode, encode_for_training, replica_id
 
 # Logits of one block, above which the loss is taken in tiles: 64 MB as float32. The plain
@@ -45,21 +46,23 @@ def train_step(model: DualEncoder, batch: Mapping[str, Any]) -> dict[str, tf.Ten
     local, pull_back = encode_for_training(model, batch)
     with tf.GradientTape() as loss_tape:
         loss_tape.watch(local)
-        rows, num_pairs = global_loss(model, local, batch)
+        rows, columns = global_loss(model, local, batch)
         # Divided by G and not by B: gradients are summed over replicas later.
-        share = tf.reduce_sum(rows.loss) / num_pairs
+        share = tf.reduce_sum(rows.loss) / count_pairs(columns)
     upstream = loss_tape.gradient(share, local)
-    gradients = clip(model.optimizer, pull_back(upstream))
+    gradients, norm = clip(model.optimizer, pull_back(upstream))
     model.optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
-    return update_metrics(model, rows, num_pairs)
+    values = {**describe_batch(rows, columns), "gradient_norm": norm}
+    model.step_metrics.first_bad_step.update_state(values["loss"], model.optimizer.iterations)
+    return model.step_metrics.update(values, count_pairs(columns))
 
 
 def test_step(model: DualEncoder, batch: Mapping[str, Any]) -> dict[str, tf.Tensor]:
     """The loss of one batch, as `train_step` computes it, without dropout or update."""
     batch = only_batch(batch)
     local = encode(model, batch, training=False)
-    rows, num_pairs = global_loss(model, local, batch)
-    return update_metrics(model, rows, num_pairs)
+    rows, columns = global_loss(model, local, batch)
+    return model.step_metrics.update(describe_batch(rows, columns), count_pairs(columns))
 
 
 def only_batch(data: Any) -> Mapping[str, Any]:
@@ -80,19 +83,23 @@ def only_batch(data: Any) -> Mapping[str, Any]:
 
 def global_loss(
     model: DualEncoder, local: Mapping[str, tf.Tensor], batch: Mapping[str, Any]
-) -> tuple[RowLosses, tf.Tensor]:
+) -> tuple[RowLosses, PairVectors]:
     """Loss of the local rows against the columns of all replicas.
 
     Returns:
-        The rows' losses, and G as float32.
+        The rows' losses, and the pairs of the global batch.
     """
     rows = pair_vectors(local, batch)
     columns, first_row = gather(rows)
-    num_pairs = tf.cast(tf.shape(columns.query)[0], "float32")
     if is_large(rows, columns):
         _say_tiled()
-        return tiled_rows(model.pair_loss, rows, columns, first_row), num_pairs
-    return model.pair_loss.rows(rows, columns, first_row), num_pairs
+        return tiled_rows(model.pair_loss, rows, columns, first_row), columns
+    return model.pair_loss.rows(rows, columns, first_row), columns
+
+
+def count_pairs(columns: PairVectors) -> tf.Tensor:
+    """G, as float32."""
+    return tf.cast(tf.shape(columns.query)[0], "float32")
 
 
 def is_large(rows: PairVectors, columns: PairVectors) -> bool:
@@ -151,37 +158,45 @@ def _gather_together(tensors: Sequence[tf.Tensor | None], num_pairs: int | None)
     return [None if x is None else tf.reshape(next(columns), (-1, *x.shape[1:])) for x in tensors]
 
 
-def clip(optimizer: keras.optimizers.Optimizer, gradients: list) -> list:
+def clip(
+    optimizer: keras.optimizers.Optimizer, gradients: list[tf.Tensor]
+) -> tuple[list[tf.Tensor], tf.Tensor]:
     """Clips the gradient of the global batch, where Keras would clip each replica's part.
 
-    What comes back is 1/replicas of the clipped sum, so that the optimizer's own clipping
-    finds nothing to do and its sum over replicas is right.
+    Returns:
+        On several replicas, 1/replicas of the clipped sum, so that the optimizer's own
+        clipping finds nothing to do and its sum over replicas is right; and the Euclidean
+        length of the whole gradient before clipping.
     """
-    settings = (optimizer.clipnorm, optimizer.global_clipnorm, optimizer.clipvalue)
-    if _num_replicas() == 1 or all(setting is None for setting in settings):
-        return gradients
-    norm, global_norm, value = settings
+    if _num_replicas() == 1:
+        return gradients, tf.linalg.global_norm(gradients)
     gradients = tf.distribute.get_replica_context().all_reduce("sum", gradients)
-    if norm is not None:
-        gradients = [tf.clip_by_norm(g, norm) for g in gradients]
-    elif global_norm is not None:
-        gradients, _ = tf.clip_by_global_norm(gradients, global_norm)
-    else:
+    length = tf.linalg.global_norm(gradients)
+    if optimizer.clipnorm is not None:
+        gradients = [tf.clip_by_norm(g, optimizer.clipnorm) for g in gradients]
+    elif optimizer.global_clipnorm is not None:
+        gradients, _ = tf.clip_by_global_norm(gradients, optimizer.global_clipnorm, length)
+    elif optimizer.clipvalue is not None:
+        value = optimizer.clipvalue
         gradients = [tf.clip_by_value(g, -value, value) for g in gradients]
-    return [g / _num_replicas() for g in gradients]
+    return [g / _num_replicas() for g in gradients], length
 
 
-def update_metrics(
-    model: DualEncoder, rows: RowLosses, num_pairs: tf.Tensor
-) -> dict[str, tf.Tensor]:
-    """Adds the global batch's means to the running ones, and returns those."""
+def describe_batch(rows: RowLosses, columns: PairVectors) -> dict[str, tf.Tensor]:
+    """The numbers of one global batch by name, the same on every replica."""
     sums = tf.stack([tf.reduce_sum(value) for value in rows])
     if _num_replicas() > 1:
         sums = tf.distribute.get_replica_context().all_reduce("sum", sums)
-    means = tf.unstack(sums / num_pairs)
-    for metric, mean in zip(model.metrics, means, strict=True):
-        metric.update_state(mean, sample_weight=num_pairs)
-    return {metric.name: metric.result() for metric in model.metrics}
+    means = RowLosses(*tf.unstack(sums / count_pairs(columns)))
+    return {
+        "loss": means.loss,
+        "accuracy": means.correct,
+        "mrr": means.reciprocal_rank,
+        "masked_fraction": means.masked,
+        "negatives_per_query": means.negatives,
+        "alignment": alignment(columns.query, columns.document),
+        "uniformity": (uniformity(columns.query) + uniformity(columns.document)) / 2.0,
+    }
 
 
 def spans_processes(model: DualEncoder) -> bool:

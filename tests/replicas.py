@@ -71,7 +71,7 @@ class Record(keras.callbacks.Callback):
         self.steps = []
 
     def on_train_batch_end(self, batch, logs=None):
-        self.steps.append([logs[name] for name in ("loss", "accuracy", "masked_fraction")])
+        self.steps.append([logs[name] for name in self.model.step_metrics.NAMES])
         self.model.reset_metrics()
 
 
@@ -195,9 +195,19 @@ def pairs(strategy):
     trained("pairs", make_model(strategy), batches.dataset(num_steps=2))
 
 
+def texts(strategy):
+    """Vectors outside of training: replicas share the rows."""
+    from samtone_tf.tensorflow_encode import make_text_encoder
+
+    model = make_model(strategy, "ade", dropout=0.5)
+    batch = checks.make_batch(8, 0)
+    for side in ("query", "document"):
+        found[f"texts {side}"] = make_text_encoder(model, side)(batch[side])
+
+
 PARTS = {
-    1: (several_steps, no_rate, gradient, ragged, pairs, cached, tiled),
-    2: (several_steps, no_rate, gradient, ragged, pairs, cached, tiled, dropout, jit),
+    1: (several_steps, no_rate, gradient, ragged, pairs, cached, tiled, texts),
+    2: (several_steps, no_rate, gradient, ragged, pairs, cached, tiled, texts, dropout, jit),
     4: (no_rate, gradient),
 }
 

@@ -12,9 +12,9 @@ PACKAGE = Path(__file__).parent.parent / "samtone_tf"
 LADDER = [
     ["version", "types", "checks", "output_folder", "encoder_config", "config", "data.records"],
     ["data", "towers", "losses", "optimizers", "metrics", "unit_norm", "checkpoints"],
+    ["index", "evaluation", "mining"],
     ["dual_encoder", "tensorflow_encode", "tensorflow_step", "distribution"],
     ["training", "export"],
-    ["index", "evaluation", "mining"],
     ["retriever", "judge"],
     ["analysis"],
     ["cli"],
@@ -26,6 +26,7 @@ TENSORFLOW_IN = (
     "tensorflow_step",
     "distribution",
     "training.resume",
+    "training.run_log",
     "export",
 )
 NO_KERAS_IN = ("index", "evaluation", "data", "config", "encoder_config", "types", "version")

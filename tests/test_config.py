@@ -7,7 +7,15 @@ from dataclasses import FrozenInstanceError
 import pytest
 
 from samtone_tf import config, encoder_config
-from samtone_tf.config import DataConfig, LossConfig, ModelConfig, RunConfig, TrainConfig
+from samtone_tf.config import (
+    SECTIONS,
+    DataConfig,
+    LossConfig,
+    ModelConfig,
+    RunConfig,
+    TrainConfig,
+    ValidationConfig,
+)
 from samtone_tf.encoder_config import EncoderConfig
 
 # layers, width, heads, head width, feed-forward width: the t5.1.1 gin files and, for ours, design.
@@ -134,6 +142,11 @@ def test_mask_rules(given, rules):
         (lambda: TrainConfig(seed=-1), "train.seed=-1"),
         (lambda: TrainConfig(report_every=0), "train.report_every=0"),
         (lambda: TrainConfig(save_every=0), "train.save_every=0"),
+        (lambda: ValidationConfig(every=0), "validation.every=0"),
+        (lambda: ValidationConfig(queries=0), "validation.queries=0"),
+        (lambda: ValidationConfig(documents=-1), "validation.documents=-1"),
+        (lambda: ValidationConfig(patience=0), "validation.patience=0"),
+        (lambda: ValidationConfig(split="none", patience=2), "patience=2 and split='none'"),
     ],
 )
 def test_a_value_out_of_range_is_named(make, message):
@@ -173,5 +186,14 @@ def test_a_run_is_plain_data_and_cannot_change():
     assert plain["loss"]["masks"] == ["id", "positives"]
     assert LossConfig(**plain["loss"]) == run.loss
     assert TrainConfig(**plain["train"]) == run.train
+    assert plain.keys() == SECTIONS.keys()
     with pytest.raises(FrozenInstanceError):
         run.train.steps = 5
+
+
+@pytest.mark.parametrize(
+    ("every", "steps", "used"), [(None, 1000, 100), (None, 25, 2), (None, 3, 1), (7, 1000, 7)]
+)
+def test_validation_comes_ten_times_a_run_unless_it_is_said(every, steps, used):
+    config = RunConfig(train=TrainConfig(steps=steps), validation=ValidationConfig(every=every))
+    assert config.validation_every == used

@@ -46,8 +46,8 @@ def step_gradients(model, batch):
 def upstream_of(model, local, batch):
     with tf.GradientTape() as tape:
         tape.watch(local)
-        rows, num_pairs = tensorflow_step.global_loss(model, local, batch)
-        loss = tf.reduce_sum(rows.loss) / num_pairs
+        rows, columns = tensorflow_step.global_loss(model, local, batch)
+        loss = tf.reduce_sum(rows.loss) / tensorflow_step.count_pairs(columns)
     return tape.gradient(loss, local)
 
 
@@ -60,8 +60,8 @@ def one_tape_gradients(model, batch, chunk):
             rows = tf.nest.map_structure(lambda x, i=i: x[i * chunk : (i + 1) * chunk], batch)
             parts.append(tensorflow_encode.encode(model, rows, True, chunk=i))
         local = {name: tf.concat([part[name] for part in parts], 0) for name in parts[0]}
-        rows, num_pairs = tensorflow_step.global_loss(model, local, batch)
-        loss = tf.reduce_sum(rows.loss) / num_pairs
+        rows, columns = tensorflow_step.global_loss(model, local, batch)
+        loss = tf.reduce_sum(rows.loss) / tensorflow_step.count_pairs(columns)
     weights = [variable.value for variable in model.trainable_variables]
     return [tf.convert_to_tensor(g).numpy() for g in tape.gradient(loss, weights)]
 
@@ -169,3 +169,19 @@ def test_run_eagerly():
     batch = checks.make_batch(4)
     graph, eager = make_model(2), make_model(2, run_eagerly=True)
     assert checks.fit(eager, [batch]) == pytest.approx(checks.fit(graph, [batch]), rel=1e-5)
+
+
+def test_texts_outside_of_training_have_no_dropout_and_the_weights_of_now():
+    model = make_model(architecture="ade", dropout=0.5)
+    batch = checks.make_batch(4, 0)
+    state = [variable.numpy() for variable in model.non_trainable_variables]
+    for side, encode in (("query", model.encode_query), ("document", model.encode_document)):
+        to_vectors = tensorflow_encode.make_text_encoder(model, side)
+        for change in (0.0, 0.5):
+            for variable in model.trainable_variables:
+                variable.assign_add(change * tf.ones_like(variable.value))
+            found = to_vectors(batch[side])
+            assert isinstance(found, np.ndarray)
+            np.testing.assert_allclose(found, encode(batch[side]), atol=1e-6)
+    for variable, before in zip(model.non_trainable_variables, state, strict=True):
+        np.testing.assert_array_equal(variable.numpy(), before)

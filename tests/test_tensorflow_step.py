@@ -17,10 +17,14 @@ from samtone_tf.data.records import RetrievalData
 from samtone_tf.data.tokenizer import Tokenizer
 from samtone_tf.dual_encoder import DualEncoder, pair_vectors
 from samtone_tf.losses.contrastive import SamToNe
+from samtone_tf.metrics import StepMetrics
 from samtone_tf.unit_norm import unit_norm
 from tests import checks
+from tests.losses import oracle
+from tests.test_metrics import alignment_by_loops, uniformity_by_loops
 
 ROOT = Path(__file__).parent.parent
+MASKED = StepMetrics.NAMES.index("masked_fraction")
 
 
 def make_model(architecture="sde", rate=0.1, dropout=0.0, seed=0, optimizer=None, **arguments):
@@ -220,13 +224,36 @@ def test_no_state_of_dropout_is_trained():
 
 
 def expected_metrics(model, batches):
-    numbers = []
-    for batch in batches:
-        batch = checks.as_tensors(batch)
-        pairs = pair_vectors(model(batch), batch)
-        rows = model.loss.rows(pairs, pairs)
-        numbers.append([np.mean(value) for value in (rows.loss, rows.correct, rows.masked)])
-    return dict(zip(("loss", "accuracy", "masked_fraction"), np.mean(numbers, axis=0), strict=True))
+    """By the definitions, from embeddings, ranks by loops and a tape over everything."""
+    return {
+        name: np.mean([metrics_of(model, checks.as_tensors(batch))[name] for batch in batches])
+        for name in StepMetrics.NAMES
+    }
+
+
+def metrics_of(model, batch):
+    with tf.GradientTape() as tape:
+        vectors = model(batch)
+        loss = model.compute_loss(x=batch, y_pred=vectors)
+    weights = [variable.value for variable in model.trainable_variables]
+    gradients = [tf.convert_to_tensor(gradient) for gradient in tape.gradient(loss, weights)]
+    ids = {name: batch[name].numpy() for name in batch if name.endswith(("_id", "_ids"))}
+    arrays = {name: np.asarray(value, "float64") for name, value in vectors.items()}
+    negative = arrays.pop("negatives")
+    rows = oracle.contrastive_rows(
+        **arrays, negative=negative, **ids, temperature=0.05, same_tower="both"
+    )
+    pairs = pair_vectors(vectors, batch)
+    return {
+        "loss": np.mean(rows["loss"]),
+        "accuracy": np.mean(rows["correct"]),
+        "mrr": np.mean(rows["reciprocal_rank"]),
+        "masked_fraction": np.mean(model.loss.rows(pairs, pairs).masked),
+        "negatives_per_query": np.mean(rows["negatives"]),
+        "alignment": alignment_by_loops(arrays["query"], arrays["document"]),
+        "uniformity": np.mean([uniformity_by_loops(x) for x in arrays.values()]),
+        "gradient_norm": np.sqrt(sum(np.sum(np.square(x, dtype="float64")) for x in gradients)),
+    }
 
 
 @pytest.mark.parametrize("run", [checks.fit, checks.evaluate], ids=["fit", "evaluate"])
@@ -234,13 +261,48 @@ def test_metrics_are_means_over_the_steps(run):
     model = make_model(rate=0.0)
     batches = [checks.make_batch(6, 2, seed) for seed in range(3)]
     want = expected_metrics(model, batches)
-    assert 0 < want["accuracy"] < 1
+    if run == checks.evaluate:
+        del want["gradient_norm"]
+    assert 0 < want["accuracy"] < want["mrr"] < 1
     assert 0 < want["masked_fraction"] < 1
     for _ in range(2):  # every epoch starts anew
         got = run(model, batches)
         assert got.keys() == want.keys()
         for name, value in want.items():
             assert got[name] == pytest.approx(value, rel=1e-5), name
+
+
+def test_the_gradient_is_measured_before_it_is_clipped():
+    batch = checks.make_batch(6, 2)
+    want = metrics_of(make_model(), checks.as_tensors(batch))["gradient_norm"]
+    for setting in ({"global_clipnorm": 0.1}, {"clipnorm": 0.1}, {"clipvalue": 0.01}):
+        model = make_model(optimizer=keras.optimizers.SGD(1.0, **setting))
+        assert checks.fit(model, [batch])["gradient_norm"] == pytest.approx(want, rel=1e-5)
+    assert want > 0.2
+
+
+@pytest.mark.parametrize("chunk", [None, 2])
+def test_the_first_step_with_a_bad_loss_is_known(chunk):
+    """Token 49 has an infinite vector; no batch but the third has it."""
+    batches = [checks.make_batch(6, 2, seed) for seed in range(5)]
+    for batch in batches:
+        for side in ("query", "document", "negatives"):
+            ids = batch[side]["token_ids"]
+            ids[...] = np.where(ids == 49, 48, ids)
+    batches[2]["document"]["token_ids"][4, 0] = 49
+    model = make_model(rate=0.0)
+    model.gradient_cache_chunk = chunk
+    table = model.query_tower.encoder.token_embedding.embeddings
+    table.assign(np.where(np.arange(50)[:, None] == 49, np.inf, table.numpy()))
+    seen = []
+    look = keras.callbacks.LambdaCallback(
+        on_train_batch_end=lambda batch, logs: seen.append(
+            int(model.step_metrics.first_bad_step.result())
+        )
+    )
+    logs = checks.fit(model, batches, callbacks=[look])
+    assert not np.isfinite(logs["loss"])
+    assert seen == [0, 0, 3, 3, 3]
 
 
 def test_evaluate_uses_no_dropout_and_updates_nothing():
@@ -388,8 +450,8 @@ def test_jit_compile_on_one_device_gives_the_same_updates(tmp_path):
     runs = run_replicas(1, tmp_path / "numbers.npz", "compiled_step")
     assert_same_run(runs["jit True"], runs["jit False"])
     # int64 fingerprints that differ by one stay apart; then two documents are one.
-    assert runs["apart"]["metrics"][0, 2] == 0
-    assert runs["twice"]["metrics"][0, 2] > 0
+    assert runs["apart"]["metrics"][0, MASKED] == 0
+    assert runs["twice"]["metrics"][0, MASKED] > 0
 
 
 @pytest.mark.multi_device
@@ -398,8 +460,8 @@ def test_jit_compile_on_one_device_gives_the_same_updates(tmp_path):
 def test_five_steps_on_two_replicas_equal_one_device(replicas, architecture):
     one, two = (replicas[number][architecture] for number in (1, 2))
     assert_same_run(two, one)
-    assert one["metrics"].shape == (5, 3)
-    assert (one["metrics"][:, 2] > 0).all(), "nothing is masked"
+    assert one["metrics"].shape == (5, len(StepMetrics.NAMES))
+    assert (one["metrics"][:, MASKED] > 0).all(), "nothing is masked"
     assert np.ptp(one["metrics"][:, 0]) > 0.01
     # The steps are short: what changed is compared by itself, too.
     assert_same_run(two, one, tolerance=1e-3, weights="change")
@@ -477,6 +539,15 @@ def test_equal_global_chunks_draw_equally_on_any_number_of_replicas(replicas, ru
 @pytest.mark.parametrize("number", [1, 2])
 def test_a_large_batch_is_tiled_and_trains_alike(replicas, number):
     assert_same_run(replicas[number]["tiled"], replicas[1]["ade_spl"])
+
+
+@pytest.mark.multi_device
+@pytest.mark.slow
+@pytest.mark.parametrize("side", ["query", "document"])
+def test_replicas_share_texts_outside_of_training(replicas, side):
+    one, two = (replicas[number][f"texts {side}"][""] for number in (1, 2))
+    assert one.shape == (8, 8)
+    np.testing.assert_allclose(two, one, atol=1e-6)
 
 
 @pytest.mark.multi_device

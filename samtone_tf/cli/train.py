@@ -3,11 +3,13 @@
 from pathlib import Path
 
 from samtone_tf.cli.parser import SOURCES_HELP, make_parser
-from samtone_tf.config import DataConfig, LossConfig, ModelConfig, RunConfig, TrainConfig
+from samtone_tf.config import SECTIONS, RunConfig
 
 EXAMPLES = """
 samtone train --data beir:scifact --out runs/scifact
 samtone train --data pairs:faq.jsonl --out runs/faq --model.architecture ade_spl --train.steps 2000
+samtone train --data beir:scifact --out runs/scifact --validation.split held_out \\
+              --validation.patience 3
 samtone train --config run.yaml --out runs/again --loss.same_tower both
 samtone train --data beir:scifact --print_config > run.yaml
 samtone train --out runs/scifact --resume
@@ -24,11 +26,10 @@ def run(arguments: list[str]) -> None:
     )
     parser.add_argument("--config", action="config", help="YAML file; flags override it")
     parser.add_argument("--out", required=True, type=str, help="run folder to write; must be new")
-    sections = {"data": DataConfig, "model": ModelConfig, "loss": LossConfig, "train": TrainConfig}
     parser.add_argument(
         "--resume", action="store_true", help="go on with the run in --out after its last save"
     )
-    for name, kind in sections.items():
+    for name, kind in SECTIONS.items():
         parser.add_class_arguments(kind, name)
     _explain_data(parser)
     arguments = config_first(spell_out_data(arguments))
@@ -39,7 +40,7 @@ def run(arguments: list[str]) -> None:
             arguments = [f"--config={out}/config.yaml", *arguments]
     parsed = parser.parse_args(arguments)
     made = parser.instantiate(parsed)
-    config = RunConfig(**{name: getattr(made, name) for name in sections})
+    config = RunConfig(**{name: getattr(made, name) for name in SECTIONS})
     from samtone_tf.training.train import train
 
     train(config, parsed.out, resume=parsed.resume)

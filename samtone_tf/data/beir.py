@@ -98,6 +98,11 @@ def beir_files(folder: str | Path, split: str) -> tuple[Path, Path, Path]:
     return corpus, queries, judgements[split]
 
 
+def beir_splits(folder: str | Path) -> tuple[str, ...]:
+    """Names of the judgements that a folder holds."""
+    return tuple(_splits(Path(folder)))
+
+
 def _find(folder: Path, name: str) -> Path | None:
     for candidate in (folder / name, folder / f"{name}.gz"):
         if candidate.is_file():

@@ -67,6 +67,17 @@ def tabulate_pairs(file: str | Path, split: str, folder: Path | None = None) -> 
         return scan.finish()
 
 
+def pairs_splits(file: str | Path) -> tuple[str, ...]:
+    """The values of the column `split`; none if there is no such column."""
+    names = set()
+    with _long_csv_fields():
+        for _, row in _rows(Path(file)):
+            if row.get("split") is None:  # all rows have one, or none has
+                return ()
+            names.add(str(row["split"]).strip())
+    return tuple(sorted(names))
+
+
 class _Scan:
     """What the rows of a file say, row by row, as columns; `finish` makes records of them.
 

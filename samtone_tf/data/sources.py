@@ -6,18 +6,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from samtone_tf.data.beir import beir_files, read_beir, tabulate_beir
+from samtone_tf.data.beir import beir_files, beir_splits, read_beir, tabulate_beir
 from samtone_tf.data.cache import FORMAT, Cache
-from samtone_tf.data.docstrings import read_docstrings
-from samtone_tf.data.pairs import pairs_files, read_pairs, tabulate_pairs
+from samtone_tf.data.docstrings import SPLITS, read_docstrings
+from samtone_tf.data.pairs import pairs_files, pairs_splits, read_pairs, tabulate_pairs
 from samtone_tf.data.records import RetrievalData
 from samtone_tf.data.table import Table, as_table, load_table, save_table
 
 
 class Source(NamedTuple):
-    """One kind of source: how to read it, and how it is written."""
+    """One kind of source: how to read it, which splits it has, and how it is written."""
 
     read: Callable[[str, str], RetrievalData]  # (what follows the colon, split)
+    splits: Callable[[str], tuple[str, ...]]
     example: str
     # The same without holding any text, for sources that are files:
     files: Callable[[str, str], tuple[Path, ...]] | None = None  # those that it is read from
@@ -25,9 +26,9 @@ class Source(NamedTuple):
 
 
 SOURCES = {
-    "beir": Source(read_beir, "beir:FOLDER", beir_files, tabulate_beir),
-    "pairs": Source(read_pairs, "pairs:FILE.jsonl", pairs_files, tabulate_pairs),
-    "docstrings": Source(lambda _, split: read_docstrings(split), "docstrings"),
+    "beir": Source(read_beir, beir_splits, "beir:FOLDER", beir_files, tabulate_beir),
+    "pairs": Source(read_pairs, pairs_splits, "pairs:FILE.jsonl", pairs_files, tabulate_pairs),
+    "docstrings": Source(lambda _, split: read_docstrings(split), lambda _: SPLITS, "docstrings"),
 }
 
 
@@ -68,6 +69,16 @@ def load_training_table(source: str, split: str = "train", cache: Cache | None =
     # While they are built, the columns hold every text twice and some numbers beside it.
     num_bytes = sum(file.stat().st_size * (12 if file.suffix == ".gz" else 3) for file in files)
     return load_table(cache.get("pairs", key, build, num_bytes), key)
+
+
+def list_splits(source: str) -> tuple[str, ...]:
+    """Names of the splits that a data set has.
+
+    Args:
+        source: as for `load_data`. A pairs file is read for its column `split`.
+    """
+    known, place = _find(source)
+    return known.splits(place)
 
 
 def _hash_files(files: tuple[Path, ...], split: str) -> str:

@@ -23,7 +23,7 @@ from samtone_tf.data.tokenizer import END_ID, PAD_ID, Tokenizer, check_length
 from samtone_tf.dual_encoder import DualEncoder
 from samtone_tf.export.warmup import write_warmup
 from samtone_tf.output_folder import check_new
-from samtone_tf.training.run_folder import load_model, load_tokenizer
+from samtone_tf.training.run_folder import choose_checkpoint, load_model, load_tokenizer
 from samtone_tf.version import __version__
 
 SIDES = ("query", "document")
@@ -40,6 +40,7 @@ def export_saved_model(
     run: str | Path,
     out: str | Path,
     *,
+    checkpoint: str | None = None,
     query_length: int = 64,
     document_length: int = 512,
 ) -> Path:
@@ -49,6 +50,7 @@ def export_saved_model(
         run: run folder.
         out: folder to write, by custom `saved_models/NAME/VERSION` with a whole number
             as VERSION, which is what TF Serving looks for.
+        checkpoint: `"last"` or `"best"`; None is the best one where the run was validated.
         query_length: tokens of a query, end token included; longer ones are cut.
         document_length: the same for documents.
 
@@ -57,10 +59,10 @@ def export_saved_model(
 
     Raises:
         FileExistsError: `out` holds something.
-        FileNotFoundError, ValueError: `run` is no finished run.
+        FileNotFoundError, ValueError: `run` is no finished run, or has no such checkpoint.
     """
     check_new_export(out)
-    model, tokenizer = load_model(run), load_tokenizer(run)
+    model, tokenizer = load_model(choose_checkpoint(run, checkpoint)), load_tokenizer(run)
     return write_saved_model(
         model, tokenizer, out, query_length=query_length, document_length=document_length
     )

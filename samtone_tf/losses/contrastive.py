@@ -28,11 +28,15 @@ class RowLosses(NamedTuple):
 
     loss: nats. correct: 1 where the positive scores above every other column, from
     query to document. masked: share of the row's negatives that are masked as false ones.
+    reciprocal_rank: 1 / rank of the positive among those columns, behind its equals.
+    negatives: columns that the query competes with, masked ones left out.
     """
 
     loss: Tensor
     correct: Tensor
     masked: Tensor
+    reciprocal_rank: Tensor
+    negatives: Tensor
 
 
 class Block(NamedTuple):
@@ -45,6 +49,11 @@ class Block(NamedTuple):
     logits: Tensor
     masked: Tensor
     negatives: Tensor
+
+    @property
+    def counting(self) -> Tensor:
+        """The negatives that are in the sum."""
+        return ops.logical_and(self.negatives, ops.logical_not(self.masked))
 
 
 @keras.saving.register_keras_serializable("samtone_tf", "InBatchSoftmax")
@@ -146,9 +155,8 @@ class InBatchSoftmax:
         # that a row with nothing but its positive has loss 0 to the bit.
         positive = ops.sum(rows.query * rows.document, axis=-1) / self.temperature  # (B,)
         blocks = self._query_blocks(rows, columns, own, positive, masks)
-        nearest = ops.max(ops.where(own, MASKED, blocks[0].logits), axis=-1)
-        if rows.negative is not None:
-            nearest = ops.maximum(nearest, ops.max(blocks[1].logits, axis=-1))
+        rank = 1.0 + _count_not_below(positive, blocks[: 1 if rows.negative is None else 2])
+        negatives = sum(_count(block.counting) for block in blocks)
         loss = _log_sum_exp(blocks) - positive
         if self.bidirectional:
             back = self._document_blocks(rows, columns, own, positive, masks)
@@ -156,8 +164,8 @@ class InBatchSoftmax:
             blocks = blocks + back
             if self.directions == "mean":
                 loss = loss / 2.0
-        correct = ops.cast(nearest < positive, "float32")
-        return RowLosses(loss, correct, _masked_share(blocks))
+        correct = ops.cast(rank == 1.0, "float32")
+        return RowLosses(loss, correct, _masked_share(blocks), 1.0 / rank, negatives)
 
     def _query_blocks(self, rows, columns, own, positive, masks: FalseNegatives) -> list:
         """Logits and masks of query → document, hard negatives, and query – query."""
@@ -287,9 +295,19 @@ def _log_sum_exp(blocks: list) -> Tensor:
 
 
 def _masked_share(blocks: list) -> Tensor:
-    def count(mask):
-        return ops.sum(ops.cast(mask, "float32"), axis=1)
-
-    masked = sum(count(ops.logical_and(block.masked, block.negatives)) for block in blocks)
-    negatives = sum(count(block.negatives) for block in blocks)
+    masked = sum(_count(ops.logical_and(block.masked, block.negatives)) for block in blocks)
+    negatives = sum(_count(block.negatives) for block in blocks)
     return masked / ops.maximum(negatives, 1.0)
+
+
+def _count_not_below(positive: Tensor, blocks: list) -> Tensor:
+    """How many negatives score as high as the positive or higher; `(B,)`."""
+    return sum(
+        # Not `logits >= positive`: a NaN must not count as beaten.
+        _count(ops.logical_and(block.negatives, ops.logical_not(block.logits < positive[:, None])))
+        for block in blocks
+    )
+
+
+def _count(mask: Tensor) -> Tensor:
+    return ops.sum(ops.cast(mask, "float32"), axis=1)

@@ -2,8 +2,8 @@
 
 RUN/config.yaml       everything that decides the run, resolved
 RUN/vocabulary.spm    the SentencePiece model
-RUN/checkpoints/      model.keras, replaced whole at every save
-RUN/metrics.jsonl     one line per report: step, loss, accuracy, rate …
+RUN/checkpoints/      model.keras, replaced whole at every save; best.keras, with validation
+RUN/metrics.jsonl     one line per report (step, loss, accuracy …) and per validation (val_…)
 RUN/tensorboard/      the same for TensorBoard
 RUN/environment.json  versions and machine
 RUN/README.md         model card
@@ -13,6 +13,7 @@ import importlib
 import json
 import os
 import platform
+import shutil
 import sys
 import zipfile
 from pathlib import Path
@@ -20,13 +21,15 @@ from pathlib import Path
 import keras
 import yaml
 
-from samtone_tf.config import RunConfig
+from samtone_tf.checks import check_choice
+from samtone_tf.config import SECTIONS, RunConfig
 from samtone_tf.data.tokenizer import Tokenizer
 from samtone_tf.dual_encoder import DualEncoder
 from samtone_tf.output_folder import check_new
 from samtone_tf.version import __version__
 
 MODEL_FILE = "checkpoints/model.keras"
+BEST_FILE = "checkpoints/best.keras"
 
 # Modules that register the classes a `.keras` file may name.
 _REGISTERING = (
@@ -100,11 +103,8 @@ def check_run(run: str | Path) -> Path:
 
 def load_config(run: str | Path) -> RunConfig:
     """The configuration that a run was started with."""
-    from samtone_tf.config import DataConfig, LossConfig, ModelConfig, TrainConfig
-
     sections = yaml.safe_load((Path(run) / "config.yaml").read_text(encoding="utf-8"))
-    kinds = {"data": DataConfig, "model": ModelConfig, "loss": LossConfig, "train": TrainConfig}
-    return RunConfig(**{name: kind(**sections[name]) for name, kind in kinds.items()})
+    return RunConfig(**{name: kind(**sections.get(name, {})) for name, kind in SECTIONS.items()})
 
 
 def load_tokenizer(run: str | Path) -> Tokenizer:
@@ -142,6 +142,39 @@ def save_model(model: DualEncoder, run: Path) -> Path:
     model.save(temporary)
     os.replace(temporary, target)
     return target
+
+
+def save_best(run: Path) -> Path:
+    """Makes the checkpoint, as it was saved last, the best one as well."""
+    target = run / BEST_FILE
+    temporary = target.with_name("writing_best.keras")
+    shutil.copyfile(run / MODEL_FILE, temporary)
+    os.replace(temporary, target)
+    return target
+
+
+def choose_checkpoint(run: str | Path, which: str | None = None) -> Path:
+    """The file of a run's last or best checkpoint.
+
+    Args:
+        run: the run folder.
+        which: `"last"` or `"best"`; None is the best one where the run was validated.
+
+    Raises:
+        FileNotFoundError: no such run, or no best checkpoint.
+        ValueError: `which` is neither.
+    """
+    run = check_run(run)
+    if which is None:
+        which = "best" if (run / BEST_FILE).is_file() else "last"
+    check_choice("checkpoint", which, ("last", "best"))
+    path = run / (BEST_FILE if which == "best" else MODEL_FILE)
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"`checkpoint` must be last for a run without validation. Received: {which}, and "
+            f"{run} has no {BEST_FILE}."
+        )
+    return path
 
 
 def describe_environment() -> dict:

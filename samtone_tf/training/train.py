@@ -10,15 +10,15 @@ from samtone_tf.data.cache import Cache, default_folder
 from samtone_tf.data.columns import Joined
 from samtone_tf.data.pipeline import PairBatches
 from samtone_tf.data.records import RetrievalData
-from samtone_tf.data.sources import load_training_table
 from samtone_tf.data.table import Table, as_table
 from samtone_tf.data.tokenizer import Tokenizer
 from samtone_tf.dual_encoder import DualEncoder
 from samtone_tf.losses.contrastive import InBatchSoftmax, SamToNe
 from samtone_tf.optimizers.adafactor import Adafactor
 from samtone_tf.optimizers.schedules import LinearDecay
-from samtone_tf.training.callbacks import Report, SaveEvery
+from samtone_tf.training.callbacks import Progress, Report, SaveEvery, Validate
 from samtone_tf.training.model_card import write_model_card
+from samtone_tf.training.overview import as_lines, describe
 from samtone_tf.training.resume import (
     check_resumable,
     check_same_data,
@@ -32,6 +32,8 @@ from samtone_tf.training.run_folder import (
     make_run_folder,
     save_model,
 )
+from samtone_tf.training.run_log import RunLog
+from samtone_tf.training.validation import Validation, read_data
 
 
 def train(
@@ -40,6 +42,7 @@ def train(
     *,
     data: RetrievalData | None = None,
     tokenizer: Tokenizer | None = None,
+    validation_data: RetrievalData | None = None,
     resume: bool = False,
 ) -> DualEncoder:
     """Trains a dual encoder and writes its run folder.
@@ -49,10 +52,12 @@ def train(
         out: the run folder; must not exist, or be empty.
         data: what `config.data.source` names, if it was read already.
         tokenizer: used instead of `config.data.vocabulary`, or of training one.
+        validation_data: queries, documents and judgements to validate on; unless given,
+            `config.validation` says which. Must not be what the model is judged on later.
         resume: go on with the run in `out`, from its last checkpoint.
 
     Returns:
-        The trained model; `load_model(out)` gives it again.
+        The trained model, as the last step left it; `load_model(out)` gives it again.
 
     Raises:
         FileExistsError: `out` holds something.
@@ -71,7 +76,7 @@ def train(
 
         tensorflow_step.enable_determinism()
     cache = open_cache(config)
-    data = data or load_training_table(config.data.source, config.data.split, cache)
+    data, held_out = read_data(config, data, validation_data, cache)
     if tokenizer is None:
         print(f"training a vocabulary on {len(data.documents)} documents ...", flush=True)
         tokenizer = make_tokenizer(config, data)
@@ -80,14 +85,16 @@ def train(
         print(f"token cache: {cache.report()}", flush=True)
     run, model = (go_on if resume else start)(Path(out), config, tokenizer, batches)
     first_step = int(model.optimizer.iterations)
-    if first_step >= config.train.steps:
-        print(f"{run} has all its {config.train.steps} steps already")
+    if (run / "README.md").is_file():  # what a run writes last
+        print(f"{run} has all its {first_step} steps already")
         return model
-    facts = describe(config, data, batches, model)
-    for name, value in facts.items():
-        print(f"{name}: {value}", flush=True)
-    report = fit(model, batches, config.train, run, first_step)
-    write_model_card(run, config, facts, report.lines[-1])
+    validation = Validation(model, held_out, tokenizer, config.data) if held_out else None
+    facts = describe(config, data, batches, model, make_schedule(config.train), held_out)
+    print(as_lines(facts), flush=True)
+    found = fit(model, batches, config, run, validation)
+    if found:
+        print(as_lines(found), flush=True)
+    write_model_card(run, config, facts | found, RunLog(run).last_report())
     return model
 
 
@@ -194,31 +201,59 @@ def make_schedule(config: TrainConfig) -> LinearDecay:
 
 
 def fit(
-    model: DualEncoder, batches: PairBatches, config: TrainConfig, run: Path, first_step: int = 0
-) -> Report:
-    """Runs the steps, with a progress bar on a terminal and report lines elsewhere.
+    model: DualEncoder,
+    batches: PairBatches,
+    config: RunConfig,
+    run: Path,
+    validation: Validation | None = None,
+) -> dict[str, str]:
+    """Runs the steps that are left, with a progress bar on a terminal and report lines elsewhere.
 
-    An interrupt saves the model before it goes on its way.
+    Returns:
+        What validation found, for the model card.
     """
-    on_terminal = sys.stdout.isatty()
+    steps, log, on_terminal = config.train.steps, RunLog(run), sys.stdout.isatty()
     report = Report(
-        run / "metrics.jsonl",
-        config.report_every,
-        config.steps,
-        make_schedule(config),
+        log,
+        config.train.report_every,
+        steps,
+        make_schedule(config.train),
+        config.train.batch_size,
         print_lines=not on_terminal,
     )
-    save = SaveEvery(run, config.save_every, config.save_minutes)
-    board = keras.callbacks.TensorBoard(
-        run / "tensorboard", update_freq=config.report_every, write_graph=False
+    save = SaveEvery(run, config.train.save_every, config.train.save_minutes)
+    callbacks = [report, *([Progress()] if on_terminal else []), save]
+    if validation is None:
+        run_steps(model, batches, steps, run, callbacks)
+        return {}
+    settings = config.validation
+    validate = Validate(
+        validation, log, settings.measure, config.validation_every, steps, settings.patience, save
     )
-    # The board before the report, which resets the means that both read.
+    validate.catch_up(model)
+    if not validate.has_lost_patience:
+        run_steps(model, batches, steps, run, [*callbacks, validate])
+    return validate.facts()
+
+
+def run_steps(
+    model: DualEncoder,
+    batches: PairBatches,
+    steps: int,
+    run: Path,
+    callbacks: list[keras.callbacks.Callback],
+) -> None:
+    """Trains up to `steps`; an interrupt saves the model before it goes on its way."""
+    first_step = int(model.optimizer.iterations)
+    if first_step == steps:
+        return
+    save = next(callback for callback in callbacks if isinstance(callback, SaveEvery))
     try:
         model.fit(
-            batches.dataset(first_step, config.steps - first_step),
+            batches.dataset(first_step, steps - first_step),
             shuffle=False,
-            verbose=1 if on_terminal else 0,
-            callbacks=[board, report, save],
+            verbose=1 if sys.stdout.isatty() else 0,
+            callbacks=callbacks,
         )
     except KeyboardInterrupt as interrupt:
         save_model(model, run)
@@ -226,29 +261,3 @@ def fit(
         raise KeyboardInterrupt(f"the model of step {step} is saved in {run}") from interrupt
     finally:
         save.restore_handler()
-    return report
-
-
-def describe(
-    config: RunConfig, data: RetrievalData, batches: PairBatches, model: DualEncoder
-) -> dict[str, str | int | float]:
-    """What a user wants to read before the first step: counts, negatives, rate."""
-    size = config.train.batch_size
-    others = size if config.loss.negatives_scope == "global" else 1
-    hard = round(batches.statistics.get("negatives_per_query", 0) * others)
-    same_tower = config.loss.name == "samtone" and config.loss.same_tower != "document"
-    rate = make_schedule(config.train)
-    ends = (0, config.train.steps // 2, config.train.steps)
-    return {
-        "training pairs": batches.num_pairs,
-        "documents": len(data.documents),
-        "parameters": f"{model.count_params():,}",
-        "steps": f"{config.train.steps} of {size} pairs "
-        f"({config.train.steps / batches.steps_per_epoch:.1f} epochs)",
-        "negatives per query": f"{size - 1 + hard} documents"
-        + (f" and {size - 1} queries" if same_tower else ""),
-        "temperature": f"{config.loss.temperature} (a scale of {1 / config.loss.temperature:g})",
-        "learning rate": "first, middle, end: "
-        + ", ".join(f"{float(rate(step)):.2e}" for step in ends),
-        **{f"note {i}": note for i, note in enumerate((*data.notes, *batches.notes), 1)},
-    }

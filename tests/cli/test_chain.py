@@ -51,7 +51,7 @@ def chain(tmp_path_factory):
 def test_train_says_what_it_does_and_writes_the_run(chain):
     config = load_config(chain.run)
     assert (config.model.architecture, config.train.steps) == ("ade_spl", 5)
-    for line in ("training pairs: 60", "negatives per query: 7 documents and 7 queries"):
+    for line in ("training pairs       60", "negatives per query  7 documents and 7 queries"):
         assert line in chain.printed["train"].splitlines()
     assert "step 5  " in chain.printed["train"]
 
@@ -60,6 +60,13 @@ def test_export_keeps_the_lengths_it_was_given(chain):
     about = json.loads((chain.model / "assets.extra" / "samtone.json").read_text())
     assert about["lengths"] == {"query": 10, "document": 18}
     assert str(chain.model) in chain.printed["export"]
+    assert f"from {chain.run / 'checkpoints' / 'model.keras'}" in chain.printed["export"]
+
+
+def test_a_checkpoint_that_is_not_there_is_refused(chain):
+    line = refuse("export", chain.run, chain.top / "2", "--checkpoint", "best")
+    assert "checkpoints/best.keras" in line
+    assert "`checkpoint` must be last" in line
 
 
 def test_index_prints_its_recall_and_what_is_odd_in_the_data(chain):

@@ -7,7 +7,14 @@ import pytest
 import yaml
 
 from samtone_tf.cli.main import main
-from samtone_tf.config import DataConfig, LossConfig, ModelConfig, RunConfig, TrainConfig
+from samtone_tf.config import (
+    DataConfig,
+    LossConfig,
+    ModelConfig,
+    RunConfig,
+    TrainConfig,
+    ValidationConfig,
+)
 from samtone_tf.training import train as training
 from samtone_tf.training.run_folder import load_config, load_model
 from tests import tiny
@@ -52,7 +59,9 @@ def test_every_flag_arrives(started, data):
         "--train.learning_rate", "1e-4", "--train.warmup_steps", "3", "--train.seed", "5",
         "--train.report_every", "2", "--train.save_every", "4", "--train.save_minutes", "6",
         "--train.gradient_cache_chunk", "64", "--train.deterministic", "false",
-        "--train.jit_compile", "true",
+        "--train.jit_compile", "true", "--validation.split", "held_out",
+        "--validation.every", "6", "--validation.queries", "50", "--validation.documents", "all",
+        "--validation.measure", "MRR@10", "--validation.patience", "4",
     )  # fmt: skip
     assert started[0][0] == RunConfig(
         data=DataConfig("beir:x", "dev", 9, 10, 2, 3, "v.spm", 99, True, "C"),
@@ -66,6 +75,7 @@ def test_every_flag_arrives(started, data):
         ),
         loss=LossConfig("samtone", "both", 0.01, True, "mean", ["id", "text"], "own"),
         train=TrainConfig(7, 512, "adafactor", 1e-4, 3, 5, 2, 4, 6.0, False, True, 64),
+        validation=ValidationConfig("held_out", 6, 50, "all", "MRR@10", 4),
     )
 
 
@@ -126,6 +136,8 @@ def test_a_runs_own_configuration_trains_it_again(tmp_path):
         (["--train.optimizer", "sgd"], "sgd"),
         (["--loss.name", "triplet"], "triplet"),
         (["--loss.same_tower", "none"], "none"),
+        (["--validation.measure", "ndcg"], "ndcg"),
+        (["--validation.documents", "some"], "some"),
         (["--model.dtype", "float16"], "float16"),
         (["extra"], "extra"),
     ],

@@ -9,7 +9,7 @@ import pytest
 from samtone_tf.data import sources
 from samtone_tf.data.cache import Cache
 from samtone_tf.data.pipeline import PairBatches
-from samtone_tf.data.sources import load_data, load_training_table
+from samtone_tf.data.sources import list_splits, load_data, load_training_table
 from samtone_tf.data.tokenizer import Tokenizer
 from tests import tiny
 
@@ -25,6 +25,16 @@ def test_pairs_and_beir_are_opened(tmp_path):
     data = load_data(f"beir:{tmp_path}", "dev")
     assert data.qrels == {"q": {"d": 1}}
     assert data.source == f"beir:{tmp_path}"
+
+
+def test_splits_are_listed(tmp_path):
+    folder = tiny.write_beir(tmp_path / "beir", ("train", "dev"))
+    assert list_splits(f"beir:{folder}") == ("dev", "train")
+    assert list_splits("docstrings") == ("train", "test")
+    (tmp_path / "a.tsv").write_text("query\tdocument\tsplit\na\tb\ttrain\nc\td\tdev \n")
+    assert list_splits(f"pairs:{tmp_path / 'a.tsv'}") == ("dev", "train")
+    (tmp_path / "b.tsv").write_text("a query\ta document\n")
+    assert list_splits(f"pairs:{tmp_path / 'b.tsv'}") == ()
 
 
 def test_docstrings_are_opened_without_a_place(monkeypatch):

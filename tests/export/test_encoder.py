@@ -1,6 +1,7 @@
 """Pins of export.encoder: tokens in the graph, signatures, requests, what is written."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from samtone_tf.data.tokenizer import Tokenizer
 from samtone_tf.dual_encoder import DualEncoder
 from samtone_tf.export import encoder
 from samtone_tf.export.encoder import EncoderModule, export_saved_model, write_saved_model
-from samtone_tf.training.run_folder import load_model
+from samtone_tf.training.run_folder import BEST_FILE, MODEL_FILE, load_model
 from tests import checks, tiny
 
 LONG = "the old harbour stands beside the river " * 30
@@ -231,3 +232,17 @@ def test_what_is_no_run_is_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match="config.yaml, vocabulary.spm"):
         export_saved_model(tmp_path / "empty", tmp_path / "1")
     assert not (tmp_path / "1").exists()
+
+
+@pytest.mark.parametrize(
+    ("which", "architecture"), [(None, "ade_spl"), ("best", "ade_spl"), ("last", "sde")]
+)
+def test_the_best_checkpoint_is_exported_unless_the_last_is_asked_for(
+    tmp_path, monkeypatch, which, architecture
+):
+    run = shutil.copytree(tiny.run("sde"), tmp_path / "run")
+    shutil.copy(
+        tiny.run("ade_spl") / MODEL_FILE, run / BEST_FILE
+    )  # another one, to tell them apart
+    monkeypatch.setattr(encoder, "write_saved_model", lambda model, *_, **__: model.architecture)
+    assert encoder.export_saved_model(run, tmp_path / "1", checkpoint=which) == architecture

@@ -16,7 +16,13 @@ def cosine(a, b) -> float:
     return float(np.dot(a, b)) / length if length else 0.0
 
 
-def contrastive(
+def contrastive(query, document, negative=None, **arguments):
+    """Loss and `correct` of every pair; `same_tower` None is the plain in-batch softmax."""
+    rows = contrastive_rows(query, document, negative, **arguments)
+    return rows["loss"], rows["correct"]
+
+
+def contrastive_rows(
     query,
     document,
     negative=None,
@@ -32,7 +38,7 @@ def contrastive(
     negative_id=None,
     positive_ids=None,
 ):
-    """Loss and `correct` of every pair; `same_tower` None is the plain in-batch softmax."""
+    """The fields of `RowLosses`, but for the masked share."""
     query, document = np.asarray(query, "float64"), np.asarray(document, "float64")
     num = len(query)
     compare = "id" in masks or "text" in masks
@@ -54,7 +60,7 @@ def contrastive(
     def score(a, b):
         return cosine(a, b) / temperature
 
-    losses, correct = [], []
+    losses, ranks, negatives = [], [], []
     for i in range(num):
         others = [j for j in range(num) if j != i]
         positive = score(query[i], document[i])
@@ -69,12 +75,13 @@ def contrastive(
                     if fingerprint is not None and (fingerprint == -1 or known(i, fingerprint)):
                         continue
                     rivals.append(score(query[i], np.asarray(negative[j][n], "float64")))
-        correct.append(float(all(rival < positive for rival in rivals)))
+        ranks.append(1 + sum(rival >= positive for rival in rivals))
         columns = [positive, *rivals]
         if same_tower in ("query", "both"):
             for j in others:
                 if not (same(query_id, i, j) or answers(i, j) or answers(j, i)):
                     columns.append(score(query[i], query[j]))
+        negatives.append(len(columns) - 1)
         loss = log_sum_exp(columns) - positive
 
         if bidirectional:
@@ -89,7 +96,13 @@ def contrastive(
             if directions == "mean":
                 loss /= 2
         losses.append(loss)
-    return np.array(losses), np.array(correct)
+    ranks = np.array(ranks, "float64")
+    return {
+        "loss": np.array(losses),
+        "correct": (ranks == 1).astype("float64"),
+        "reciprocal_rank": 1 / ranks,
+        "negatives": np.array(negatives, "float64"),
+    }
 
 
 def log_sum_exp(values) -> float:

@@ -62,7 +62,8 @@ def make_ids(rng, num_pairs, num_negatives=0, num_positives=3):
 
 
 def check_value(vectors, ids, same_tower, **arguments):
-    want, correct = oracle.contrastive(**vectors, **ids, same_tower=same_tower, **arguments)
+    rows = oracle.contrastive_rows(**vectors, **ids, same_tower=same_tower, **arguments)
+    want = rows.pop("loss")
     loss = make_loss(same_tower, **arguments)
     got = loss(**vectors, **ids).numpy()
     assert got.dtype == np.float32
@@ -70,7 +71,9 @@ def check_value(vectors, ids, same_tower, **arguments):
     # A cosine in float32 is known to 1e-7 or so, and is then divided by the temperature.
     np.testing.assert_allclose(got, want, rtol=1e-5, atol=5e-7 / arguments["temperature"])
     pairs = as_pairs(vectors, ids)
-    np.testing.assert_array_equal(loss.rows(pairs, pairs).correct, correct)
+    found = loss.rows(pairs, pairs)
+    for name, value in rows.items():
+        np.testing.assert_allclose(getattr(found, name), value, rtol=1e-6, err_msg=name)
     return want
 
 
@@ -382,6 +385,30 @@ def test_correct_by_hand():
     own = InBatchSoftmax(negatives_scope="own", masks=())
     pairs = as_pairs(vectors, ids)
     assert own.rows(pairs, pairs).correct.numpy().tolist() == [0, 1, 1]
+
+
+def test_reciprocal_rank_and_negatives_by_hand():
+    # Queries 0 and 2 each have a better document than their own, and one that is as good, which
+    # counts as better, too; but that one answers both, for their id is the same.
+    query = np.array([[1, 0], [1, 0], [0, -1]], "float32")
+    document = np.array([[0.8, 0.6], [1, 0], [0.8, 0.6]], "float32")
+    ids = {"query_id": np.array([1, 2, 1]), "document_id": np.array([1, 2, 3])}
+    pairs = as_pairs({"query": query, "document": document}, ids)
+    found = SamToNe(same_tower="both").rows(pairs, pairs)
+    np.testing.assert_allclose(found.reciprocal_rank, [1 / 2, 1, 1 / 2])
+    np.testing.assert_allclose(found.negatives, [2, 4, 2])  # documents, and as many queries
+    found = InBatchSoftmax(masks=()).rows(pairs, pairs)
+    np.testing.assert_allclose(found.reciprocal_rank, [1 / 3, 1, 1 / 3])
+    np.testing.assert_allclose(found.negatives, [2, 2, 2])
+
+
+def test_a_loss_that_is_no_number_ranks_nothing_first():
+    pairs = as_pairs({"query": np.eye(2, dtype="float32"), "document": np.eye(2)}, {})
+    pairs = pairs._replace(query=tf.constant([[np.nan, 0], [0, 1]], "float32"))
+    found = InBatchSoftmax().rows(pairs, pairs)
+    assert np.isnan(found.loss[0])
+    assert found.correct[0] == 0
+    assert found.reciprocal_rank[0] == 0.5
 
 
 def test_correct_ignores_the_same_tower():

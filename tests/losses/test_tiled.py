@@ -69,7 +69,8 @@ def check_equal(got, want, temperature):
     wanted_rows, wanted_gradients = want
     assert rows.loss.dtype == tf.float32
     np.testing.assert_allclose(rows.loss, wanted_rows.loss, rtol=0, atol=1e-6 / temperature)
-    np.testing.assert_array_equal(rows.correct, wanted_rows.correct)
+    for name in ("correct", "reciprocal_rank", "negatives"):
+        np.testing.assert_array_equal(getattr(rows, name), getattr(wanted_rows, name), name)
     np.testing.assert_allclose(rows.masked, wanted_rows.masked, rtol=1e-6)
     assert set(gradients) == set(wanted_gradients)
     for name, wanted in wanted_gradients.items():
