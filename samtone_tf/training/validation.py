@@ -90,8 +90,9 @@ class Validation:
     ):
         self.chosen, data = chosen, chosen.data
         self.embedding_dim = model.embedding_dim
-        self.queries = TokenCache.build(data.queries, tokenizer, lengths.query_length)
-        self.documents = TokenCache.build(data.documents, tokenizer, lengths.document_length)
+        queries, documents = list(data.queries.values()), list(data.documents.values())
+        self.queries = TokenCache.build(queries, tokenizer, lengths.query_length)
+        self.documents = TokenCache.build(documents, tokenizer, lengths.document_length)
         self.encode_query = make_text_encoder(model, "query")
         self.encode_document = make_text_encoder(model, "document")
         self.num_rows = ROWS * model.distribute_strategy.num_replicas_in_sync
