@@ -3,6 +3,7 @@
 import hashlib
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -68,7 +69,8 @@ def load_training_table(source: str, split: str = "train", cache: Cache | None =
 
     # While they are built, the columns hold every text twice and some numbers beside it.
     num_bytes = sum(file.stat().st_size * (12 if file.suffix == ".gz" else 3) for file in files)
-    return load_table(cache.get("pairs", key, build, num_bytes), key)
+    table = load_table(cache.get("pairs", key, build, num_bytes), key)
+    return replace(table, source=source)  # the files may have been elsewhere when it was built
 
 
 def list_splits(source: str) -> tuple[str, ...]:
