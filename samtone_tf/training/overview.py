@@ -45,7 +45,7 @@ def describe(
         "steps per epoch": batches.steps_per_epoch,
         "steps": f"{steps} of {size} pairs ({steps / batches.steps_per_epoch:.1f} epochs)",
         "learning rate": _rates(schedule, steps),
-        "memory": _memory(config, model),
+        "expected memory": _memory(config, model),
         "validation": _validation(config, held_out),
         **{f"note {i}": note for i, note in enumerate((*data.notes, *batches.notes), 1)},
     }

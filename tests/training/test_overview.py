@@ -25,7 +25,7 @@ def make_facts(config, statistics=None, held_out=None, notes=()):
 
 def test_every_number():
     facts = make_facts(tiny.config(), notes=("odd",))
-    memory = facts.pop("memory")
+    memory = facts.pop("expected memory")
     table, block = tiny.tokenizer().vocabulary_size * 16, 4 * 16 * 16 + 3 * 16 * 32 + 2 * 16
     assert facts == {
         "training pairs": 60,
@@ -46,7 +46,7 @@ def test_every_number():
 
 
 def test_memory_with_and_without_gradient_caching():
-    memory = make_facts(tiny.config(gradient_cache_chunk=2))["memory"]
+    memory = make_facts(tiny.config(gradient_cache_chunk=2))["expected memory"]
     assert re.search(r"; \d+ MB without gradient caching$", memory)
 
 
