@@ -31,13 +31,16 @@ class Report(keras.callbacks.Callback):
         self.path, self.every, self.steps = path, every, steps
         self.schedule, self.print_lines = schedule, print_lines
         self.lines: list[dict] = []
+        self.seen_step = 0
 
     def on_train_begin(self, logs=None):
         self.start = time.perf_counter()
+        self.seen_step = int(self.model.optimizer.iterations)
 
     def on_train_batch_end(self, batch, logs=None):
-        step = int(self.model.optimizer.iterations)
-        if step % self.every and step != self.steps:
+        before, step = self.seen_step, int(self.model.optimizer.iterations)
+        self.seen_step = step
+        if not is_due(before, step, self.every) and step != self.steps:
             return
         check_finite(logs, step)
         line = {
@@ -71,17 +74,20 @@ class SaveEvery(keras.callbacks.Callback):
         super().__init__()
         self.run, self.every, self.minutes = run, every, minutes
         self.saved_step, self.saved_time = -1, time.monotonic()
+        self.seen_step = 0
         self.asked_to_stop = False
 
     def on_train_begin(self, logs=None):
+        self.seen_step = int(self.model.optimizer.iterations)
         self.saved_time = time.monotonic()
         if threading.current_thread() is threading.main_thread():
             self.earlier = signal.signal(signal.SIGTERM, self._stop)
 
     def on_train_batch_end(self, batch, logs=None):
-        step = int(self.model.optimizer.iterations)
+        before, step = self.seen_step, int(self.model.optimizer.iterations)
+        self.seen_step = step
         late = time.monotonic() - self.saved_time > 60 * self.minutes
-        if step % self.every == 0 or late or self.asked_to_stop:
+        if is_due(before, step, self.every) or late or self.asked_to_stop:
             check_finite(logs, step)  # a good checkpoint must not give way to a bad one
             self._save()
         if self.asked_to_stop:
@@ -107,6 +113,14 @@ class SaveEvery(keras.callbacks.Callback):
         if step != self.saved_step:
             save_model(self.model, self.run)
             self.saved_step, self.saved_time = step, time.monotonic()
+
+
+def is_due(before: int, step: int, every: int) -> bool:
+    """Whether a multiple of `every` was reached after step `before` and by `step`.
+
+    `step % every` would miss it where callbacks see only every k-th step (`steps_per_execution`).
+    """
+    return step // every > before // every
 
 
 def check_finite(logs: dict, step: int) -> None:
