@@ -115,7 +115,8 @@ def load_checkpoint(run: Path) -> tuple[DualEncoder, Path]:
 def check_whole(path: Path) -> None:
     """Raises ValueError unless every byte of a `.keras` file is as it was written.
 
-    Keras may read weights without their checksums, and take zeros for them.
+    Where a checksum fails, Keras reads again and seeks; from Python 3.12 on, nothing is checked
+    then, and a page of zeros would be taken for weights.
     """
     try:
         with zipfile.ZipFile(path) as file:

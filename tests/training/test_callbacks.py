@@ -21,13 +21,14 @@ class Model:
         self.resets += 1
 
 
-def play(callback, losses, end=True):
-    """One step per loss."""
+def play(callback, losses, end=True, stride=1, first=0):
+    """`stride` steps per loss."""
     model = Model()
+    model.optimizer.iterations = first
     callback.set_model(model)
     callback.on_train_begin()
     for batch, loss in enumerate(losses):
-        model.optimizer.iterations += 1
+        model.optimizer.iterations += stride
         callback.on_train_batch_end(batch, {"loss": loss, "accuracy": 0.25})
     if end:
         callback.on_train_end()
@@ -91,3 +92,28 @@ def test_every_few_steps_and_the_end_are_saved_once(tmp_path, monkeypatch, every
     )
     play(callbacks.SaveEvery(tmp_path, every), [1.0] * steps)
     assert done == [(step, tmp_path) for step in saved]
+
+
+@pytest.mark.parametrize(
+    ("every", "stride", "first", "due"),
+    [
+        (5, 3, 0, [6, 12, 15]),  # 5, 10 and 15 lie in (3, 6], (9, 12] and (12, 15]
+        (2, 3, 0, [3, 6, 9, 12, 15]),
+        (3, 3, 0, [3, 6, 9, 12, 15]),
+        (7, 3, 6, [9, 15, 21]),  # gone on with after step 6: 7, 14, 21
+        (100, 3, 0, []),
+    ],
+)
+def test_what_is_due_between_two_looks_is_not_missed(
+    tmp_path, monkeypatch, every, stride, first, due
+):
+    saved = []
+    monkeypatch.setattr(
+        callbacks, "save_model", lambda model, run: saved.append(model.optimizer.iterations)
+    )
+    looks = [1.0] * 5
+    play(callbacks.SaveEvery(tmp_path, every), looks, end=False, stride=stride, first=first)
+    assert saved == due
+    report = callbacks.Report(tmp_path / "metrics.jsonl", every, 1000, lambda step: 0.1)
+    play(report, looks, stride=stride, first=first)
+    assert [line["step"] for line in report.lines] == due
