@@ -45,3 +45,13 @@ def check_same_tower(same_tower: str, bidirectional: bool, used: bool = True) ->
             f"`bidirectional=False` leaves out. Received: same_tower={same_tower!r}, "
             "bidirectional=False. Use same_tower='query' or bidirectional=True."
         )
+
+
+def check_vocabulary(num_pieces: int, num_rows: int) -> None:
+    """Raises when a tokenizer makes ids that a model's token table has no row for."""
+    if num_pieces > num_rows:
+        raise ValueError(
+            "`tokenizer` must have at most as many pieces as the model's token table has rows. "
+            f"Received: {num_pieces} pieces, {num_rows} rows. Use the tokenizer that the model was "
+            "trained with."
+        )

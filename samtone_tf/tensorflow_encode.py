@@ -111,7 +111,7 @@ def _in_chunks(
     first = replica_id() * num_chunks
 
     def rows(tensors, i: tf.Tensor):
-        return tf.nest.map_structure(lambda x: x[i * chunk_size : (i + 1) * chunk_size], tensors)
+        return tf.nest.map_structure(lambda x: _chunk(x, i, chunk_size), tensors)
 
     texts = {name: batch[name] for name in ("query", "document", "negatives") if name in batch}
     local = _forward(model, texts, chunk_size, num_chunks, first, rows)
@@ -119,7 +119,7 @@ def _in_chunks(
     def pull_back(upstream: Embeddings) -> list[tf.Tensor]:
         def add_chunk(i, totals):
             with tf.GradientTape() as tape:
-                again = encode(model, _fixed(rows(texts, i), chunk_size), True, chunk=first + i)
+                again = encode(model, rows(texts, i), True, chunk=first + i)
             found = _gradients(model, tape, again, rows(upstream, i))
             return i + 1, [total + gradient for total, gradient in zip(totals, found, strict=True)]
 
@@ -133,7 +133,7 @@ def _forward(model, texts, chunk_size: int, num_chunks: int, first, rows) -> Emb
     """All embeddings, chunk after chunk, with nothing kept for a gradient."""
 
     def encode_chunk(i, arrays):
-        found = encode(model, _fixed(rows(texts, i), chunk_size), True, chunk=first + i)
+        found = encode(model, rows(texts, i), True, chunk=first + i)
         return i + 1, {name: arrays[name].write(i, found[name]) for name in arrays}
 
     shapes = {name: (chunk_size, model.embedding_dim) for name in ("query", "document")}
@@ -174,9 +174,10 @@ def _gradients(model, tape: tf.GradientTape, outputs: Embeddings, upstream: Embe
     return [tf.convert_to_tensor(gradient) for gradient in found]
 
 
-def _fixed(tensors, chunk_size: int):
-    """The same tensors with the static shape that slicing by a loop's counter has lost."""
-    return tf.nest.map_structure(lambda x: tf.ensure_shape(x, (chunk_size, *x.shape[1:])), tensors)
+def _chunk(x: tf.Tensor, i: tf.Tensor, size: int) -> tf.Tensor:
+    """Rows i·size to (i + 1)·size; with a size that XLA sees as fixed, as x[a:b] has not."""
+    rest = x.shape[1:]
+    return tf.slice(x, [i * size, *[0] * len(rest)], [size, *rest])
 
 
 def count_chunks(batch: Mapping[str, Any], chunk_size: int) -> int | tf.Tensor:

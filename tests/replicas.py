@@ -166,27 +166,6 @@ def jit(strategy):
     found["jit warnings"] = np.array([str(warning.message) for warning in caught])
 
 
-def large_fingerprints():
-    """A batch whose ids are next to each other, and the same with one document twice."""
-    batch = checks.make_batch(4, 1)
-    batch["query_id"] = 2**62 + np.arange(4)
-    batch["document_id"] = 2**61 + np.arange(4)
-    batch["positive_ids"] = batch["document_id"][:, None]
-    batch["negative_id"] = 2**60 + np.arange(4)[:, None]
-    twice = dict(batch, document_id=batch["document_id"] - [0, 1, 0, 0])
-    return {"apart": batch, "twice": twice}
-
-
-def compiled_step(strategy):
-    batches = [checks.make_batch(6, 2, seed) for seed in range(3)]
-    for jit_compile in (False, True):
-        model = make_model(strategy, jit_compile=jit_compile)
-        trained(f"jit {jit_compile}", model, checks.as_dataset(batches))
-        assert model.jit_compile == jit_compile
-    for name, batch in large_fingerprints().items():
-        trained(name, make_model(strategy, jit_compile=True), checks.as_dataset([batch]))
-
-
 def pairs(strategy):
     """What `PairBatches` gives goes through `fit`."""
     from tests.test_tensorflow_step import make_pairs

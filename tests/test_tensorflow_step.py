@@ -444,16 +444,6 @@ def assert_same_run(got, want, tolerance=1e-5, weights="weight"):
         checks.assert_near(got[name], want[name], tolerance, name)
 
 
-@pytest.mark.slow
-def test_jit_compile_on_one_device_gives_the_same_updates(tmp_path):
-    # In its own process: Keras drops XLA wherever op determinism was ever switched on.
-    runs = run_replicas(1, tmp_path / "numbers.npz", "compiled_step")
-    assert_same_run(runs["jit True"], runs["jit False"])
-    # int64 fingerprints that differ by one stay apart; then two documents are one.
-    assert runs["apart"]["metrics"][0, MASKED] == 0
-    assert runs["twice"]["metrics"][0, MASKED] > 0
-
-
 @pytest.mark.multi_device
 @pytest.mark.slow
 @pytest.mark.parametrize("architecture", ["sde", "ade", "ade_spl"])

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import tensorflow as tf
 
+from samtone_tf.checks import check_vocabulary
 from samtone_tf.data.tokenizer import END_ID, PAD_ID, Tokenizer, check_length
 from samtone_tf.dual_encoder import DualEncoder
 from samtone_tf.export.warmup import write_warmup
@@ -95,13 +96,7 @@ def write_saved_model(
         ValueError: a length below 2, or a tokenizer with more pieces than the model has rows.
     """
     out = check_new_export(out)
-    rows = model.encoder_config.vocabulary_size
-    if tokenizer.vocabulary_size > rows:
-        raise ValueError(
-            "`tokenizer` must have at most as many pieces as the model's token table has rows. "
-            f"Received: {tokenizer.vocabulary_size} pieces, {rows} rows. Use the tokenizer that "
-            "the model was trained with."
-        )
+    check_vocabulary(tokenizer.vocabulary_size, model.encoder_config.vocabulary_size)
     lengths = {"query": query_length, "document": document_length}
     for length in lengths.values():
         check_length(length)

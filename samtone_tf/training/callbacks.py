@@ -73,9 +73,9 @@ class Report(keras.callbacks.Callback):
     def on_train_batch_end(self, batch, logs=None):
         step = int(self.model.optimizer.iterations)
         check_finite(logs, self.model)
-        if step % self.every == 0 or step == self.steps:
+        if is_due(self.reported, step, self.every) or step == self.steps:
             self._report(step, logs)
-        elif step == self.first + 1:
+        elif self.counted == self.first:  # the first call, which compiles
             self._restart_clock(step)
         self.left = time.perf_counter()
 
@@ -123,17 +123,20 @@ class SaveEvery(keras.callbacks.Callback):
         super().__init__()
         self.run, self.every, self.minutes = run, every, minutes
         self.saved_step, self.saved_time = -1, time.monotonic()
+        self.seen_step = 0
         self.asked_to_stop = False
 
     def on_train_begin(self, logs=None):
+        self.seen_step = int(self.model.optimizer.iterations)
         self.saved_time = time.monotonic()
         if threading.current_thread() is threading.main_thread():
             self.earlier = signal.signal(signal.SIGTERM, self._stop)
 
     def on_train_batch_end(self, batch, logs=None):
-        step = int(self.model.optimizer.iterations)
+        before, step = self.seen_step, int(self.model.optimizer.iterations)
+        self.seen_step = step
         late = time.monotonic() - self.saved_time > 60 * self.minutes
-        if step % self.every == 0 or late or self.asked_to_stop:
+        if is_due(before, step, self.every) or late or self.asked_to_stop:
             check_finite(logs, self.model)  # a good checkpoint must not give way to a bad one
             self.save_now()
         if self.asked_to_stop:
@@ -240,8 +243,8 @@ class Validate(keras.callbacks.Callback):
         return facts
 
     def _is_due(self, step: int) -> bool:
-        due = step > 0 and (step % self.every == 0 or step == self.steps)
-        return due and step not in self.scores
+        tested = max(self.scores, default=0)
+        return step > tested and (is_due(tested, step, self.every) or step == self.steps)
 
     def _test(self, step: int) -> None:
         started = time.perf_counter()
@@ -275,3 +278,11 @@ def check_finite(logs: dict, model: keras.Model) -> None:
                 "checkpoint is from before. Try a lower train.learning_rate or a higher "
                 "loss.temperature."
             )
+
+
+def is_due(before: int, step: int, every: int) -> bool:
+    """Whether a multiple of `every` was reached after step `before` and by `step`.
+
+    `step % every` would miss it where callbacks see only every k-th step (`steps_per_execution`).
+    """
+    return step // every > before // every

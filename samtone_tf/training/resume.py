@@ -1,21 +1,42 @@
 """Going on with a run that was stopped: from its last checkpoint, to the bit.
 
-A checkpoint is the `.keras` file of the run: weights, optimizer slots and the step. Nothing
-else is state: the order of the pairs and every dropout draw are functions of (seed, step).
+A checkpoint is a `.keras` file of the run. It holds or determines all that the run needs:
+
+    weights, optimizer slots   in the file
+    step                       in the file, as the optimizer's `iterations`
+    random states              none: every dropout draw is a function of (seed, step, chunk, tower)
+    data position              the step: batch k is a function of (seed, k)
+    learning rate              a function of the step
+    reports, best score        `metrics.jsonl`, up to the step
+
 So a run that was killed and resumed ends with the very weights of an undisturbed one, on the
-same kind of machine with the same versions, which `environment.json` remembers.
+same kind of machine with the same versions, which `environment.json` remembers. Only the line
+of `metrics.jsonl` after a resume differs, whose means begin at the checkpoint.
 """
 
+import contextlib
 import difflib
 import json
+import os
+import shutil
 import warnings
 from pathlib import Path
+from typing import Any
 
+import keras
 import yaml
 
 from samtone_tf.config import RunConfig
 from samtone_tf.dual_encoder import DualEncoder
-from samtone_tf.training.run_folder import MODEL_FILE, describe_environment, load_model
+from samtone_tf.training.run_folder import (
+    MODEL_FILE,
+    WRITING_FOLDER,
+    describe_environment,
+    has_checkpoint,
+    load_checkpoint,
+)
+
+DAMAGED_FILE = "checkpoints/damaged.keras"
 
 
 def check_resumable(run: str | Path, config: RunConfig) -> Path:
@@ -55,21 +76,65 @@ def dump_config(config: RunConfig) -> str:
 def last_checkpoint(run: Path) -> DualEncoder | None:
     """The model as it was saved last, with its optimizer's state; None before the first save.
 
+    A damaged checkpoint becomes `damaged.keras`, and the one before it is taken.
+
     Raises:
-        ValueError: Keras could not restore all of it.
+        ValueError: no checkpoint is whole, or Keras could not restore all of it.
     """
-    # What a save that was cut off has left; the checkpoint itself was replaced whole.
-    for leftover in (run / MODEL_FILE).parent.glob("writing*"):
-        leftover.unlink()
-    if not (run / MODEL_FILE).is_file():
+    # What a save that was cut off has left; it was no checkpoint yet.
+    shutil.rmtree(run / WRITING_FOLDER, ignore_errors=True)
+    if not has_checkpoint(run):
         return None
     with warnings.catch_warnings():
         # Keras only warns when it skips an optimizer's variables.
         warnings.filterwarnings("error", message="Skipping variable loading")
         try:
-            return load_model(run)
+            model, path = load_checkpoint(run)
         except UserWarning as warning:
-            raise ValueError(f"{run / MODEL_FILE} cannot be resumed: {warning}") from warning
+            raise ValueError(f"{run} cannot be resumed: {warning}") from warning
+    if path != run / MODEL_FILE:
+        # Out of the way, or the next save would put it in the place of the whole one.
+        with contextlib.suppress(FileNotFoundError):
+            os.replace(run / MODEL_FILE, run / DAMAGED_FILE)
+    return model
+
+
+def check_same_model(saved: DualEncoder, asked: DualEncoder, run: Path) -> None:
+    """Raises ValueError when a checkpoint holds another model, loss or optimizer than asked for."""
+    have, want = _described(saved), _described(asked)
+    differing = [
+        f"{name} is {have.get(name)} and not {want.get(name)}"
+        for name in sorted(have | want)
+        if have.get(name) != want.get(name)
+    ]
+    if differing:
+        raise ValueError(
+            f"The checkpoint of {run} must hold the model that its config.yaml describes. "
+            f"Received: {'; '.join(differing)}. Put the run's own checkpoint back, or start a "
+            "new run."
+        )
+
+
+def _described(model: DualEncoder) -> dict[str, Any]:
+    """Everything that decides what a model is, by dotted names, as JSON has it."""
+    parts = {
+        "model": model.get_config(),
+        "optimizer": keras.saving.serialize_keras_object(model.optimizer),
+        "loss": keras.saving.serialize_keras_object(model.loss),
+    }
+    return _flat(json.loads(json.dumps(parts)))
+
+
+def _flat(thing: Any, name: str = "") -> dict[str, Any]:
+    if not isinstance(thing, dict) or not thing:
+        return {name: thing}
+    # Keras counts names up in one process: they say nothing.
+    kept = {key: value for key, value in thing.items() if key != "name"}
+    return {
+        full: value
+        for key, part in kept.items()
+        for full, value in _flat(part, f"{name}.{key}" if name else key).items()
+    }
 
 
 def check_same_data(run: Path, fingerprint: str) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import keras
 
+from samtone_tf.checks import check_vocabulary
 from samtone_tf.config import LossConfig, RunConfig, TrainConfig
 from samtone_tf.data.cache import Cache, default_folder
 from samtone_tf.data.columns import Joined
@@ -22,6 +23,7 @@ from samtone_tf.training.overview import as_lines, describe
 from samtone_tf.training.resume import (
     check_resumable,
     check_same_data,
+    check_same_model,
     forget_reports_after,
     last_checkpoint,
     warn_of_changes,
@@ -110,10 +112,13 @@ def go_on(
     run: Path, config: RunConfig, tokenizer: Tokenizer, batches: PairBatches
 ) -> tuple[Path, DualEncoder]:
     """A run folder that is there, and its model as it was saved last."""
+    # Killed before its first save, a run begins again: the same weights follow from the seed.
+    first = make_model(config, tokenizer)
+    model = last_checkpoint(run) or first
+    check_vocabulary(tokenizer.vocabulary_size, model.encoder_config.vocabulary_size)
+    check_same_model(model, first, run)
     check_same_data(run, batches.fingerprint)
     warn_of_changes(run)
-    # Killed before its first save, a run begins again: the same weights follow from the seed.
-    model = last_checkpoint(run) or make_model(config, tokenizer)
     step = int(model.optimizer.iterations)
     forget_reports_after(run, step)
     print(f"going on with {run} after step {step}", flush=True)
@@ -171,6 +176,7 @@ def make_model(config: RunConfig, tokenizer: Tokenizer) -> DualEncoder:
         optimizer=make_optimizer(config.train),
         loss=make_loss(config.loss),
         jit_compile=config.train.jit_compile,
+        steps_per_execution=config.train.steps_per_execution,
     )
     return model
 

@@ -141,6 +141,7 @@ def test_unknown_ids_among_known_ones_are_counted_and_listed(tmp_path):
         (["--loss.colour", "red"], ["--loss.colour"]),
         (["--train.steps", "0"], ["train.steps=0"]),
         (["--train.learning_rate", "0"], ["learning_rate=0"]),
+        (["--train.steps_per_execution", "0"], ["steps_per_execution=0"]),
         (["--train.warmup_steps", "5"], ["warmup_steps=5"]),
         (["--data.query_length", "1"], ["query_length=1"]),
         (["--data.vocabulary", "/gone.spm"], ["/gone.spm", "does not exist"]),

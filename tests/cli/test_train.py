@@ -59,7 +59,8 @@ def test_every_flag_arrives(started, data):
         "--train.learning_rate", "1e-4", "--train.warmup_steps", "3", "--train.seed", "5",
         "--train.report_every", "2", "--train.save_every", "4", "--train.save_minutes", "6",
         "--train.gradient_cache_chunk", "64", "--train.deterministic", "false",
-        "--train.jit_compile", "true", "--validation.split", "held_out",
+        "--train.jit_compile", "true", "--train.steps_per_execution", "8",
+        "--validation.split", "held_out",
         "--validation.every", "6", "--validation.queries", "50", "--validation.documents", "all",
         "--validation.measure", "MRR@10", "--validation.patience", "4",
     )  # fmt: skip
@@ -74,7 +75,7 @@ def test_every_flag_arrives(started, data):
             dtype="mixed_bfloat16",
         ),
         loss=LossConfig("samtone", "both", 0.01, True, "mean", ["id", "text"], "own"),
-        train=TrainConfig(7, 512, "adafactor", 1e-4, 3, 5, 2, 4, 6.0, False, True, 64),
+        train=TrainConfig(7, 512, "adafactor", 1e-4, 3, 5, 2, 4, 6.0, False, True, 64, 8),
         validation=ValidationConfig("held_out", 6, 50, "all", "MRR@10", 4),
     )
 

@@ -25,14 +25,15 @@ class Model:
         self.resets += 1
 
 
-def play(callback, losses, end=True, **arguments):
-    """One step per loss."""
+def play(callback, losses, end=True, stride=1, first=0, **arguments):
+    """`stride` steps per loss."""
     model = Model(**arguments)
+    model.optimizer.iterations = first
     callback.set_model(model)
     callback.on_train_begin()
     for batch, loss in enumerate(losses):
         callback.on_train_batch_begin(batch)
-        model.optimizer.iterations += 1
+        model.optimizer.iterations += stride
         logs = {"loss": loss, "accuracy": 0.25, "mrr": 0.5, "masked_fraction": 0.125}
         callback.on_train_batch_end(batch, logs)
         if model.stop_training:
@@ -266,3 +267,28 @@ def test_a_test_that_was_cut_off_is_taken_again(tmp_path, monkeypatch, lost):
     assert [line["step"] for line in RunLog(tmp_path).read()] == [2, 4]
     again.catch_up(first.model)
     assert tested == [4]
+
+
+@pytest.mark.parametrize(
+    ("every", "stride", "first", "due"),
+    [
+        (5, 3, 0, [6, 12, 15]),  # 5, 10 and 15 lie in (3, 6], (9, 12] and (12, 15]
+        (2, 3, 0, [3, 6, 9, 12, 15]),
+        (3, 3, 0, [3, 6, 9, 12, 15]),
+        (7, 3, 6, [9, 15, 21]),  # gone on with after step 6: 7, 14, 21
+        (100, 3, 0, []),
+    ],
+)
+def test_what_is_due_between_two_looks_is_not_missed(
+    tmp_path, monkeypatch, every, stride, first, due
+):
+    saved = []
+    monkeypatch.setattr(
+        callbacks, "save_model", lambda model, run: saved.append(model.optimizer.iterations)
+    )
+    looks = [1.0] * 5
+    play(callbacks.SaveEvery(tmp_path, every), looks, end=False, stride=stride, first=first)
+    assert saved == due
+    report = callbacks.Report(RunLog(tmp_path), every, 1000, lambda step: 0.1, 8)
+    play(report, looks, end=False, stride=stride, first=first)
+    assert [line["step"] for line in RunLog(tmp_path).read()] == due

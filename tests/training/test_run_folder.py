@@ -1,8 +1,10 @@
 """Pins of training.run_folder: files of a run, reading them back, atomic saves, refusals."""
 
 import json
+import os
 import zipfile
 from importlib import metadata
+from types import SimpleNamespace
 
 import keras
 import numpy as np
@@ -50,7 +52,9 @@ def test_config_and_vocabulary_read_back_equal(architecture):
 
 def test_environment_names_versions():
     about = json.loads((tiny.run("sde") / "environment.json").read_text())
-    assert {"samtone_tf", "python", "platform", "processors"} < set(about)
+    assert {"samtone_tf", "python", "platform", "processor", "processors"} < set(about)
+    assert about["processor"]
+    assert 1 <= about["processors"] <= os.cpu_count()
     for package in ("tensorflow", "keras", "numpy", "sentencepiece"):
         assert about[package] == metadata.version(package)
 
@@ -152,7 +156,14 @@ def test_a_new_run_needs_a_new_or_empty_folder(tmp_path):
             check_new_run(taken)
 
 
-class HalfWritten:
+class Model:
+    """What a save sees of a model."""
+
+    variables = ()
+    optimizer = SimpleNamespace(variables=())
+
+
+class HalfWritten(Model):
     """A model whose `save` writes half a file and dies."""
 
     def save(self, path):
@@ -160,7 +171,7 @@ class HalfWritten:
         raise OSError("disk full")
 
 
-class Whole:
+class Whole(Model):
     def save(self, path):
         path.write_bytes(b"new")
 
@@ -180,17 +191,47 @@ def test_a_failed_save_leaves_the_checkpoint_before(tmp_path, checkpoint):
     assert checkpoint.read_bytes() == b"old"
 
 
-def test_a_save_that_is_stopped_before_its_last_move_leaves_the_checkpoint_before(
-    tmp_path, checkpoint, monkeypatch
+def contents(checkpoint):
+    return {path.name: path.read_bytes() for path in checkpoint.parent.iterdir() if path.is_file()}
+
+
+@pytest.mark.parametrize(
+    ("moves", "left"),
+    [
+        (0, {"model.keras": b"old", "previous.keras": b"older"}),
+        (1, {"previous.keras": b"old"}),
+        (2, {"model.keras": b"new", "previous.keras": b"old"}),
+    ],
+)
+def test_wherever_a_save_is_stopped_one_checkpoint_is_whole(
+    tmp_path, checkpoint, monkeypatch, moves, left
 ):
-    def stop(*_):
-        raise KeyboardInterrupt
+    checkpoint.with_name("previous.keras").write_bytes(b"older")
+    replace, done = os.replace, []
+
+    def stop(*names):
+        if len(done) == moves:
+            raise KeyboardInterrupt
+        done.append(names)
+        replace(*names)
 
     with monkeypatch.context() as patch:
         patch.setattr(run_folder.os, "replace", stop)
-        with pytest.raises(KeyboardInterrupt):
+        if moves < 2:
+            with pytest.raises(KeyboardInterrupt):
+                save_model(Whole(), tmp_path)
+        else:
             save_model(Whole(), tmp_path)
-    assert checkpoint.read_bytes() == b"old"
+    assert contents(checkpoint) == left
     save_model(Whole(), tmp_path)  # what is left over is no hindrance
-    assert checkpoint.read_bytes() == b"new"
-    assert [path.name for path in checkpoint.parent.iterdir()] == ["model.keras"]
+    assert contents(checkpoint)["model.keras"] == b"new"
+    assert not (tmp_path / run_folder.WRITING_FOLDER).exists()
+
+
+def test_a_checkpoint_is_on_the_disk_before_it_has_its_name(tmp_path, checkpoint, monkeypatch):
+    calls = []
+    flush, replace = os.fsync, os.replace
+    monkeypatch.setattr(os, "fsync", lambda number: (calls.append("flush"), flush(number)))
+    monkeypatch.setattr(os, "replace", lambda *names: (calls.append("name"), replace(*names)))
+    save_model(Whole(), tmp_path)
+    assert calls == ["flush", "name", "name", "flush"]
