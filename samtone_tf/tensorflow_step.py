@@ -3,7 +3,8 @@
     1. encode the local rows, in one pass or in chunks (see `tensorflow_encode`);
     2. gather embeddings and ids over the replicas;
     3. loss of the local rows against all G columns, sum / G, and its gradient with
-       respect to the local embeddings (the gather's gradient sums over replicas);
+       respect to the local embeddings (the gather's gradient sums over replicas) and to
+       the temperature where it is learned;
     4. pull that gradient back through the towers, densify, apply.
 
 The optimizer sums gradients over replicas, so loss and weights are those of one
@@ -21,7 +22,7 @@ import keras
 import tensorflow as tf
 
 from samtone_tf.dual_encoder import DualEncoder, pair_vectors
-from samtone_tf.losses.contrastive import RowLosses
+from samtone_tf.losses.base import RowLosses
 from samtone_tf.losses.inputs import PairVectors
 from samtone_tf.losses.tiled import tiled_rows
 from samtone_tf.tensorflow_encode import encode, encode_for_training, replica_id
@@ -48,10 +49,21 @@ def train_step(model: DualEncoder, batch: Mapping[str, Any]) -> dict[str, tf.Ten
         rows, num_pairs = global_loss(model, local, batch)
         # Divided by G and not by B: gradients are summed over replicas later.
         share = tf.reduce_sum(rows.loss) / num_pairs
-    upstream = loss_tape.gradient(share, local)
-    gradients = clip(model.optimizer, pull_back(upstream))
+    learned = [weight.value for weight in model.learned_temperature.trainable_variables]
+    upstream, of_learned = loss_tape.gradient(share, (local, learned))
+    gradients = add_of_loss(model, pull_back(upstream), of_learned)
+    gradients = clip(model.optimizer, gradients)
     model.optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
     return update_metrics(model, rows, num_pairs)
+
+
+def add_of_loss(model: DualEncoder, gradients: list, of_learned: list) -> list:
+    """Adds what the loss's own weights got from it to the gradients of all weights."""
+    places = {id(weight): place for place, weight in enumerate(model.trainable_variables)}
+    learned = model.learned_temperature.trainable_variables
+    for weight, gradient in zip(learned, of_learned, strict=True):
+        gradients[places[id(weight)]] += gradient
+    return gradients
 
 
 def test_step(model: DualEncoder, batch: Mapping[str, Any]) -> dict[str, tf.Tensor]:
@@ -91,8 +103,8 @@ def global_loss(
     num_pairs = tf.cast(tf.shape(columns.query)[0], "float32")
     if is_large(rows, columns):
         _say_tiled()
-        return tiled_rows(model.pair_loss, rows, columns, first_row), num_pairs
-    return model.pair_loss.rows(rows, columns, first_row), num_pairs
+        return tiled_rows(model.pair_loss, rows, columns, first_row, model.temperature), num_pairs
+    return model.pair_loss.rows(rows, columns, first_row, model.temperature), num_pairs
 
 
 def is_large(rows: PairVectors, columns: PairVectors) -> bool:
@@ -127,9 +139,10 @@ def gather(rows: PairVectors) -> tuple[PairVectors, tf.Tensor | int]:
     else:
         first_row = replica_id() * size
     num_pairs = None if size is None else size * _num_replicas()
-    vectors = _gather_together(rows[:3], num_pairs)
+    *vectors, query, document = _gather_together([*rows[:3], *rows.log_q], num_pairs)
     ids = _gather_together(rows.ids, num_pairs)
-    return PairVectors(*vectors, rows.ids._make(ids)), first_row
+    log_q = rows.log_q._replace(query=query, document=document)
+    return PairVectors(*vectors, rows.ids._make(ids), log_q), first_row
 
 
 def _gather_together(tensors: Sequence[tf.Tensor | None], num_pairs: int | None) -> list:
@@ -178,7 +191,7 @@ def update_metrics(
     sums = tf.stack([tf.reduce_sum(value) for value in rows])
     if _num_replicas() > 1:
         sums = tf.distribute.get_replica_context().all_reduce("sum", sums)
-    means = tf.unstack(sums / num_pairs)
+    means = [*tf.unstack(sums / num_pairs), tf.convert_to_tensor(model.temperature)]
     for metric, mean in zip(model.metrics, means, strict=True):
         metric.update_state(mean, sample_weight=num_pairs)
     return {metric.name: metric.result() for metric in model.metrics}

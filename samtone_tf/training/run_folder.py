@@ -32,6 +32,9 @@ MODEL_FILE = "checkpoints/model.keras"
 _REGISTERING = (
     "dual_encoder",
     "losses.contrastive",
+    "losses.gte",
+    "losses.pair",
+    "losses.triplet",
     "optimizers.adafactor",
     "optimizers.schedules",
     "towers.tower",

@@ -11,7 +11,11 @@ from samtone_tf.data.records import RetrievalData
 from samtone_tf.data.sources import load_data
 from samtone_tf.data.tokenizer import Tokenizer
 from samtone_tf.dual_encoder import DualEncoder
+from samtone_tf.losses.base import DualEncoderLoss
 from samtone_tf.losses.contrastive import InBatchSoftmax, SamToNe
+from samtone_tf.losses.gte import Gte
+from samtone_tf.losses.pair import Pair
+from samtone_tf.losses.triplet import Triplet
 from samtone_tf.optimizers.adafactor import Adafactor
 from samtone_tf.optimizers.schedules import LinearDecay
 from samtone_tf.training.callbacks import Report, SaveEvery
@@ -125,6 +129,7 @@ def make_batches(config: RunConfig, data: RetrievalData, tokenizer: Tokenizer) -
         seed=config.train.seed,
         masks=tuple(config.loss.masks),
         max_positives=config.data.max_positives,
+        log_q=bool(config.loss.log_q),
     )
 
 
@@ -147,18 +152,16 @@ def make_model(config: RunConfig, tokenizer: Tokenizer) -> DualEncoder:
     return model
 
 
-def make_loss(config: LossConfig) -> InBatchSoftmax:
+def make_loss(config: LossConfig) -> DualEncoderLoss:
     """The loss that a configuration names."""
-    common = dict(
-        temperature=config.temperature,
-        bidirectional=config.bidirectional,
-        directions=config.directions,
-        masks=config.masks,
-        negatives_scope=config.negatives_scope,
-    )
-    if config.name == "in_batch_softmax":
-        return InBatchSoftmax(**common)
-    return SamToNe(same_tower=config.same_tower, **common)
+    kind: dict[str, type[DualEncoderLoss]] = {
+        "samtone": SamToNe,
+        "in_batch_softmax": InBatchSoftmax,
+        "pair": Pair,
+        "triplet": Triplet,
+        "gte": Gte,
+    }
+    return kind[config.name](**config.arguments)
 
 
 def make_optimizer(config: TrainConfig) -> keras.optimizers.Optimizer:
@@ -215,7 +218,7 @@ def describe(
     size = config.train.batch_size
     others = size if config.loss.negatives_scope == "global" else 1
     hard = round(batches.statistics.get("negatives_per_query", 0) * others)
-    same_tower = config.loss.name == "samtone" and config.loss.same_tower != "document"
+    same_tower = config.loss.name == "gte" or config.loss.same_tower in ("query", "both")
     rate = make_schedule(config.train)
     ends = (0, config.train.steps // 2, config.train.steps)
     return {
@@ -226,8 +229,17 @@ def describe(
         f"({config.train.steps / batches.steps_per_epoch:.1f} epochs)",
         "negatives per query": f"{size - 1 + hard} documents"
         + (f" and {size - 1} queries" if same_tower else ""),
-        "temperature": f"{config.loss.temperature} (a scale of {1 / config.loss.temperature:g})",
+        **describe_temperature(config.loss),
         "learning rate": "first, middle, end: "
         + ", ".join(f"{float(rate(step)):.2e}" for step in ends),
         **{f"note {i}": note for i, note in enumerate((*data.notes, *batches.notes), 1)},
     }
+
+
+def describe_temperature(loss: LossConfig) -> dict[str, str]:
+    """The line on the temperature; none for a loss without one."""
+    if loss.temperature is None:
+        return {}
+    learned = f", learned from {loss.min_temperature:g} to {loss.max_temperature:g}"
+    scale = f"{loss.temperature} (a scale of {1 / loss.temperature:g})"
+    return {"temperature": scale + (learned if loss.learn_temperature else "")}

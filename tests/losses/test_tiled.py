@@ -5,12 +5,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from samtone_tf.losses.contrastive import InBatchSoftmax, PairVectors, SamToNe
+from samtone_tf.losses.contrastive import InBatchSoftmax, SamToNe
+from samtone_tf.losses.inputs import PairVectors
 from samtone_tf.losses.masks import PairIds
 from samtone_tf.losses.tiled import tiled_rows
 from tests import checks
 from tests.losses import oracle
-from tests.losses.test_contrastive import ALL, FORMS, as_pairs, make_ids, make_loss, make_vectors
+from tests.losses.cases import as_pairs, make_ids, make_vectors
+from tests.losses.test_contrastive import ALL, FORMS, make_loss
 
 FIRST, NUM_ROWS, NUM_PAIRS = 3, 7, 12  # the local rows are 3 to 9 of 12 pairs
 TILES = [1, 3, 4, 7, 100]  # 3 and 4 do not divide 7: the last tile is padded
