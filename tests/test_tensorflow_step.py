@@ -226,7 +226,10 @@ def expected_metrics(model, batches):
         pairs = pair_vectors(model(batch), batch)
         rows = model.loss.rows(pairs, pairs)
         numbers.append([np.mean(value) for value in (rows.loss, rows.correct, rows.masked)])
-    return dict(zip(("loss", "accuracy", "masked_fraction"), np.mean(numbers, axis=0), strict=True))
+    means = dict(
+        zip(("loss", "accuracy", "masked_fraction"), np.mean(numbers, axis=0), strict=True)
+    )
+    return {**means, "temperature": model.loss.temperature}
 
 
 @pytest.mark.parametrize("run", [checks.fit, checks.evaluate], ids=["fit", "evaluate"])
@@ -477,6 +480,30 @@ def test_equal_global_chunks_draw_equally_on_any_number_of_replicas(replicas, ru
 @pytest.mark.parametrize("number", [1, 2])
 def test_a_large_batch_is_tiled_and_trains_alike(replicas, number):
     assert_same_run(replicas[number]["tiled"], replicas[1]["ade_spl"])
+
+
+LOSSES = ["pair", "triplet", "gte", "log q", "learned", "learned, tiled", "learned, clipped"]
+
+
+@pytest.mark.multi_device
+@pytest.mark.slow
+@pytest.mark.parametrize("run", LOSSES)
+def test_every_loss_trains_on_two_replicas_as_on_one_device(replicas, run):
+    got, want = (replicas[number][f"loss {run}"] for number in (2, 1))
+    assert_same_run(got, want)
+    assert_same_run(got, want, tolerance=1e-3, weights="change")
+    learned = [name for name in want if "learned_temperature" in name or "temperature/" in name]
+    assert len(learned) == (2 if "learned" in run else 0)
+
+
+@pytest.mark.multi_device
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_learned_temperature_keeps_its_range_on_any_number_of_replicas(replicas, number):
+    run = replicas[number]["loss learned, to its end"]
+    (weight,) = (run[name] for name in run if name.startswith("weight") and "temperature" in name)
+    assert weight == 1.0
+    assert run["temperature"] == 0.5
 
 
 @pytest.mark.multi_device

@@ -58,6 +58,7 @@ def test_metrics_are_lines_of_json_with_finite_numbers():
     lines = (tiny.run("sde") / "metrics.jsonl").read_text().splitlines()
     for line in map(json.loads, lines):
         names = {"step", "loss", "accuracy", "masked_fraction", "learning_rate", "seconds"}
+        names |= {"temperature"}
         assert set(line) == names
         assert all(np.isfinite(value) for value in line.values())
     assert json.loads(lines[-1])["step"] == tiny.STEPS
