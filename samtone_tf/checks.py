@@ -1,5 +1,6 @@
 """Checks of single arguments: each returns nothing, or raises with what was received."""
 
+import math
 import numbers
 import warnings
 from typing import Any
@@ -11,11 +12,11 @@ def check_at_least(name: str, value: float, smallest: float) -> None:
         raise ValueError(f"`{name}` must be at least {smallest}. Received: {name}={value}.")
 
 
-def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
+def check_choice(name: str, value: Any, choices: tuple[str | None, ...]) -> None:
     """Raises ValueError when `value` is none of `choices`."""
     if value not in choices:
         raise ValueError(
-            f"`{name}` must be one of {', '.join(choices)}. Received: {name}={value!r}."
+            f"`{name}` must be one of {', '.join(map(str, choices))}. Received: {name}={value!r}."
         )
 
 
@@ -54,4 +55,66 @@ def check_vocabulary(num_pieces: int, num_rows: int) -> None:
             "`tokenizer` must have at most as many pieces as the model's token table has rows. "
             f"Received: {num_pieces} pieces, {num_rows} rows. Use the tokenizer that the model was "
             "trained with."
+        )
+
+
+def check_learned_temperature(
+    temperature: float, learned: bool, smallest: float, largest: float
+) -> None:
+    """Raises when the range of a learned temperature is none, or does not hold the start."""
+    if not learned:
+        if (smallest, largest) != (0.01, 1.0):
+            raise ValueError(
+                "`min_temperature` and `max_temperature` bound a temperature that is learned. "
+                f"Received: min_temperature={smallest}, max_temperature={largest}, and "
+                "learn_temperature=False. Leave them out, or set learn_temperature=True."
+            )
+        return
+    if not 0 < smallest < largest < math.inf:
+        raise ValueError(
+            "`min_temperature` must be greater than 0 and less than `max_temperature`. "
+            f"Received: min_temperature={smallest}, max_temperature={largest}."
+        )
+    if not smallest <= temperature <= largest:
+        raise ValueError(
+            f"`temperature` must be from min_temperature={smallest} to max_temperature={largest}, "
+            f"where it is learned. Received: temperature={temperature}."
+        )
+
+
+def check_similarity_margin(margin: float | None, kind: str) -> None:
+    """Raises when a margin of cosines is no finite number, or has a kind and no value."""
+    check_choice("similarity_margin_kind", kind, ("absolute", "relative"))
+    if margin is None:
+        if kind != "absolute":
+            raise ValueError(
+                "`similarity_margin_kind` needs a `similarity_margin`. Received: "
+                f"similarity_margin_kind={kind!r} and no margin. Set it, to 0.1 perhaps."
+            )
+        return
+    if isinstance(margin, bool) or not isinstance(margin, numbers.Real):
+        raise TypeError(
+            f"`similarity_margin` must be a number. Received: similarity_margin={margin!r}."
+        )
+    if not math.isfinite(margin):
+        raise ValueError(
+            f"`similarity_margin` must be finite. Received: similarity_margin={margin}. "
+            "Use None for no such mask."
+        )
+
+
+def check_alpha(alpha: float) -> None:
+    """Raises ValueError unless PAIR's share is from 0 to 1."""
+    if not 0 <= alpha <= 1:
+        raise ValueError(
+            f"`alpha` must be from 0 to 1. Received: alpha={alpha}. PAIR's authors use 0.1."
+        )
+
+
+def check_hinge_margin(margin: float) -> None:
+    """Raises ValueError unless the margin of a triplet loss is above 0 and below 2."""
+    if not 0 < margin < 2:
+        raise ValueError(
+            "`margin` must be greater than 0 and less than 2, as a difference of cosines. "
+            f"Received: margin={margin}. 0.2 is usual."
         )

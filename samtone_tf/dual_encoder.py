@@ -14,9 +14,10 @@ from keras import ops
 from samtone_tf.checks import check_at_least
 from samtone_tf.config import shared_parts
 from samtone_tf.encoder_config import EncoderConfig
-from samtone_tf.losses.contrastive import InBatchSoftmax
-from samtone_tf.losses.inputs import PairVectors
+from samtone_tf.losses.base import DualEncoderLoss
+from samtone_tf.losses.inputs import PairLogQ, PairVectors
 from samtone_tf.losses.masks import PairIds
+from samtone_tf.losses.temperature import Temperature
 from samtone_tf.metrics import StepMetrics
 from samtone_tf.towers.tower import Tower
 from samtone_tf.types import Tensor
@@ -39,7 +40,8 @@ class DualEncoder(keras.Model):
 
     Train with `compile(optimizer, loss=SamToNe(...))` and `fit(dataset)`, where the
     dataset yields such batches with the ids that masks need (`data.pipeline`). Metrics
-    of `compile` are not supported: the step reports those of `StepMetrics`.
+    of `compile` are not supported: the step reports those of `StepMetrics`. A temperature
+    that the loss learns is a weight of the model.
 
     Args:
         encoder: a size by name, an `EncoderConfig`, or a dict of its fields.
@@ -103,6 +105,7 @@ class DualEncoder(keras.Model):
             self.document_tower = Tower(
                 **make, shared=parts, dtype=self.dtype_policy, name="document_tower"
             )
+        self.learned_temperature = Temperature(name="temperature")
         self.step_metrics = StepMetrics()
         # All sizes are known, so the weights exist at once: nothing has to run
         # on a batch before an optimizer is built or weights are loaded.
@@ -150,26 +153,52 @@ class DualEncoder(keras.Model):
         negatives = ops.reshape(vectors[size:], (-1, num, self.embedding_dim))
         return {"document": vectors[:size], "negatives": negatives}
 
+    def compile(self, optimizer="rmsprop", loss=None, **arguments):
+        """As Keras's; a loss that learns its temperature gives the model one weight more.
+
+        It begins at the loss's `temperature`, unless the model had this very loss before.
+
+        Args:
+            optimizer: any of Keras's or this package's.
+            loss: one of this package's, such as `SamToNe()`.
+            **arguments: further ones of `keras.Model.compile`.
+        """
+        if isinstance(loss, DualEncoderLoss) and loss is not getattr(self, "loss", None):
+            self.learned_temperature.start(loss)
+        super().compile(optimizer, loss, **arguments)
+
+    def compile_from_config(self, config):
+        """Keras's hook of loading, which it leaves out for a `compile` that is not its own."""
+        self.compile(**keras.saving.deserialize_keras_object(config))
+        self.optimizer.build(self.trainable_variables)
+
     def compute_loss(
         self, x=None, y=None, y_pred=None, sample_weight=None, training=True
     ) -> Tensor:
         """Mean loss of a batch that is global as it stands: one device, or a JAX distribution."""
         pairs = pair_vectors(y_pred, x)
-        return ops.mean(self.pair_loss.rows(pairs, pairs).loss)
+        return ops.mean(self.pair_loss.rows(pairs, pairs, 0, self.temperature).loss)
 
     @property
-    def pair_loss(self) -> InBatchSoftmax:
+    def pair_loss(self) -> DualEncoderLoss:
         """The loss given to `compile`.
 
         Raises:
             TypeError: it is none of this package's.
         """
-        if not isinstance(self.loss, InBatchSoftmax):
+        if not isinstance(self.loss, DualEncoderLoss):
             raise TypeError(
-                "`loss` must compare two towers: an InBatchSoftmax or a SamToNe object. "
+                "`loss` must compare two towers: an InBatchSoftmax or a SamToNe object, or another "
+                "DualEncoderLoss of this package. "
                 f"Received: loss={self.loss!r}. Call compile(optimizer, loss=SamToNe())."
             )
         return self.loss
+
+    @property
+    def temperature(self) -> Tensor | float:
+        """What the loss divides cosines by, learned or as it was given."""
+        loss = self.pair_loss
+        return self.learned_temperature.value() if loss.learn_temperature else loss.temperature
 
     @property
     def metrics(self) -> list[keras.metrics.Metric]:
@@ -256,13 +285,14 @@ class DualEncoder(keras.Model):
 
 
 def pair_vectors(embeddings: Mapping[str, Tensor], batch: Mapping[str, Any]) -> PairVectors:
-    """Embeddings and the ids of the same batch, as the losses take them."""
+    """Embeddings, ids and log probabilities of the same batch, as the losses take them."""
     ids = PairIds(
         batch.get("query_id"),
         batch.get("document_id"),
         batch.get("negative_id"),
         batch.get("positive_ids"),
     )
+    log_q = PairLogQ(batch.get("query_log_q"), batch.get("document_log_q"))
     return PairVectors(
-        embeddings["query"], embeddings["document"], embeddings.get("negatives"), ids
+        embeddings["query"], embeddings["document"], embeddings.get("negatives"), ids, log_q
     )

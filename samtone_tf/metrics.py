@@ -17,8 +17,9 @@ class StepMetrics:
     loss: mean per pair, in nats. accuracy: share of queries whose positive scores highest of
     all columns, hard negatives among them. mrr: mean of 1 / its rank. masked_fraction: share
     of columns masked as false negatives. negatives_per_query: columns that are left, beside
-    the positive. alignment, uniformity: see these functions. gradient_norm: Euclidean length
-    of the whole gradient before clipping; only training steps have it.
+    the positive. temperature: that of the loss after each step, learned or constant.
+    alignment, uniformity: see these functions. gradient_norm: Euclidean length of the whole
+    gradient before clipping; only training steps have it.
     """
 
     NAMES = (
@@ -27,6 +28,7 @@ class StepMetrics:
         "mrr",
         "masked_fraction",
         "negatives_per_query",
+        "temperature",
         "alignment",
         "uniformity",
         "gradient_norm",

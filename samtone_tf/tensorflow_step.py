@@ -3,7 +3,8 @@
     1. encode the local rows, in one pass or in chunks (see `tensorflow_encode`);
     2. gather embeddings and ids over the replicas;
     3. loss of the local rows against all G columns, sum / G, and its gradient with
-       respect to the local embeddings (the gather's gradient sums over replicas);
+       respect to the local embeddings (the gather's gradient sums over replicas) and to
+       the temperature where it is learned;
     4. pull that gradient back through the towers, densify, apply.
 
 The optimizer sums gradients over replicas, so loss and weights are those of one
@@ -21,7 +22,7 @@ import keras
 import tensorflow as tf
 
 from samtone_tf.dual_encoder import DualEncoder, pair_vectors
-from samtone_tf.losses.contrastive import RowLosses
+from samtone_tf.losses.base import RowLosses
 from samtone_tf.losses.inputs import PairVectors
 from samtone_tf.losses.tiled import tiled_rows
 from samtone_tf.metrics import alignment, uniformity
@@ -49,12 +50,23 @@ def train_step(model: DualEncoder, batch: Mapping[str, Any]) -> dict[str, tf.Ten
         rows, columns = global_loss(model, local, batch)
         # Divided by G and not by B: gradients are summed over replicas later.
         share = tf.reduce_sum(rows.loss) / count_pairs(columns)
-    upstream = loss_tape.gradient(share, local)
-    gradients, norm = clip(model.optimizer, pull_back(upstream))
+    learned = [weight.value for weight in model.learned_temperature.trainable_variables]
+    upstream, of_learned = loss_tape.gradient(share, (local, learned))
+    gradients = add_of_loss(model, pull_back(upstream), of_learned)
+    gradients, norm = clip(model.optimizer, gradients)
     model.optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
-    values = {**describe_batch(rows, columns), "gradient_norm": norm}
+    values = {**describe_batch(model, rows, columns), "gradient_norm": norm}
     model.step_metrics.first_bad_step.update_state(values["loss"], model.optimizer.iterations)
     return model.step_metrics.update(values, count_pairs(columns))
+
+
+def add_of_loss(model: DualEncoder, gradients: list, of_learned: list) -> list:
+    """Adds what the loss's own weights got from it to the gradients of all weights."""
+    places = {id(weight): place for place, weight in enumerate(model.trainable_variables)}
+    learned = model.learned_temperature.trainable_variables
+    for weight, gradient in zip(learned, of_learned, strict=True):
+        gradients[places[id(weight)]] += gradient
+    return gradients
 
 
 def test_step(model: DualEncoder, batch: Mapping[str, Any]) -> dict[str, tf.Tensor]:
@@ -62,7 +74,7 @@ def test_step(model: DualEncoder, batch: Mapping[str, Any]) -> dict[str, tf.Tens
     batch = only_batch(batch)
     local = encode(model, batch, training=False)
     rows, columns = global_loss(model, local, batch)
-    return model.step_metrics.update(describe_batch(rows, columns), count_pairs(columns))
+    return model.step_metrics.update(describe_batch(model, rows, columns), count_pairs(columns))
 
 
 def only_batch(data: Any) -> Mapping[str, Any]:
@@ -93,8 +105,8 @@ def global_loss(
     columns, first_row = gather(rows)
     if is_large(rows, columns):
         _say_tiled()
-        return tiled_rows(model.pair_loss, rows, columns, first_row), columns
-    return model.pair_loss.rows(rows, columns, first_row), columns
+        return tiled_rows(model.pair_loss, rows, columns, first_row, model.temperature), columns
+    return model.pair_loss.rows(rows, columns, first_row, model.temperature), columns
 
 
 def count_pairs(columns: PairVectors) -> tf.Tensor:
@@ -134,9 +146,10 @@ def gather(rows: PairVectors) -> tuple[PairVectors, tf.Tensor | int]:
     else:
         first_row = replica_id() * size
     num_pairs = None if size is None else size * _num_replicas()
-    vectors = _gather_together(rows[:3], num_pairs)
+    *vectors, query, document = _gather_together([*rows[:3], *rows.log_q], num_pairs)
     ids = _gather_together(rows.ids, num_pairs)
-    return PairVectors(*vectors, rows.ids._make(ids)), first_row
+    log_q = rows.log_q._replace(query=query, document=document)
+    return PairVectors(*vectors, rows.ids._make(ids), log_q), first_row
 
 
 def _gather_together(tensors: Sequence[tf.Tensor | None], num_pairs: int | None) -> list:
@@ -182,7 +195,9 @@ def clip(
     return [g / _num_replicas() for g in gradients], length
 
 
-def describe_batch(rows: RowLosses, columns: PairVectors) -> dict[str, tf.Tensor]:
+def describe_batch(
+    model: DualEncoder, rows: RowLosses, columns: PairVectors
+) -> dict[str, tf.Tensor]:
     """The numbers of one global batch by name, the same on every replica."""
     sums = tf.stack([tf.reduce_sum(value) for value in rows])
     if _num_replicas() > 1:
@@ -194,6 +209,7 @@ def describe_batch(rows: RowLosses, columns: PairVectors) -> dict[str, tf.Tensor
         "mrr": means.reciprocal_rank,
         "masked_fraction": means.masked,
         "negatives_per_query": means.negatives,
+        "temperature": tf.convert_to_tensor(model.temperature),
         "alignment": alignment(columns.query, columns.document),
         "uniformity": (uniformity(columns.query) + uniformity(columns.document)) / 2.0,
     }

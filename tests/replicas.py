@@ -40,6 +40,7 @@ def make_model(
     dropout=0.0,
     optimizer=None,
     chunk=None,
+    loss=None,
     **arguments,
 ):
     from samtone_tf.dual_encoder import DualEncoder
@@ -57,7 +58,7 @@ def make_model(
         )
         model.compile(
             optimizer or keras.optimizers.SGD(rate),
-            loss=SamToNe(temperature=0.05, same_tower="both"),
+            loss=loss or SamToNe(temperature=0.05, same_tower="both"),
             **arguments,
         )
     return model
@@ -158,6 +159,38 @@ def tiled(strategy):
     tensorflow_step.MOST_LOGITS = most
 
 
+def losses(strategy):
+    """Five steps in chunks with each other loss, with log Q, and with a learned temperature."""
+    from samtone_tf import tensorflow_step
+    from samtone_tf.losses.contrastive import SamToNe
+    from samtone_tf.losses.gte import Gte
+    from samtone_tf.losses.pair import Pair
+    from samtone_tf.losses.triplet import Triplet
+
+    def run(name, loss, rate=0.01, steps=STEPS, **arguments):
+        model = make_model(strategy, loss=loss, rate=rate, chunk=2, **arguments)
+        trained(f"loss {name}", model, checks.as_dataset(batches[:steps]))
+        found[f"loss {name}/temperature"] = np.array(model.temperature)
+
+    batches = [checks.make_batch(8, 2, seed) for seed in range(STEPS)]
+    run("pair", Pair(0.05, other_queries=True, similarity_margin=0.1))
+    run("triplet", Triplet(0.9, "both", "mean"), rate=0.1)
+    run("gte", Gte(0.05))
+    learned = {"learn_temperature": True, "min_temperature": 0.02, "max_temperature": 0.5}
+    run("learned", SamToNe(0.05, **learned), rate=0.001)
+    run("learned, to its end", SamToNe(0.05, **learned), rate=0.1, steps=1)
+    with strategy.scope():  # its count of updates must be one, too
+        clipped = keras.optimizers.SGD(1.0, global_clipnorm=0.1)
+    run("learned, clipped", SamToNe(0.05, **learned), optimizer=clipped)
+    most, tensorflow_step.MOST_LOGITS = tensorflow_step.MOST_LOGITS, 0
+    run("learned, tiled", SamToNe(0.05, **learned), rate=0.001)
+    tensorflow_step.MOST_LOGITS = most
+    for batch in batches:
+        for name, low in [("query_log_q", -3.0), ("document_log_q", -1.0)]:
+            batch[name] = np.linspace(low, 0, 8, dtype="float32")
+    run("log q", SamToNe(0.05, log_q=True))
+
+
 def jit(strategy):
     model = make_model(strategy, jit_compile=True)
     with warnings.catch_warnings(record=True) as caught:
@@ -185,8 +218,20 @@ def texts(strategy):
 
 
 PARTS = {
-    1: (several_steps, no_rate, gradient, ragged, pairs, cached, tiled, texts),
-    2: (several_steps, no_rate, gradient, ragged, pairs, cached, tiled, texts, dropout, jit),
+    1: (several_steps, no_rate, gradient, ragged, pairs, cached, tiled, losses, texts),
+    2: (
+        several_steps,
+        no_rate,
+        gradient,
+        ragged,
+        pairs,
+        cached,
+        tiled,
+        losses,
+        texts,
+        dropout,
+        jit,
+    ),
     4: (no_rate, gradient),
 }
 

@@ -133,6 +133,14 @@ def test_mask_rules(given, rules):
         (lambda: ModelConfig(num_layers=0), "num_layers=0"),
         (lambda: LossConfig(temperature=0), "temperature=0"),
         (lambda: LossConfig(masks="ids"), "'ids'"),
+        (lambda: LossConfig(name="ranknet"), "loss.name='ranknet'"),
+        (lambda: LossConfig("pair", alpha=2), "alpha=2"),
+        (lambda: LossConfig("triplet", margin=0), "margin=0"),
+        (lambda: LossConfig("triplet", "both", bidirectional=False), "same_tower='both'"),
+        (lambda: LossConfig(similarity_margin=float("inf")), "similarity_margin=inf"),
+        (lambda: LossConfig(similarity_margin_kind="relative"), "no margin"),
+        (lambda: LossConfig(min_temperature=0.02), "min_temperature=0.02"),
+        (lambda: LossConfig(temperature=2e-3, learn_temperature=True), "temperature=0.002"),
         (lambda: TrainConfig(steps=0), "train.steps=0"),
         (lambda: TrainConfig(batch_size=1), "train.batch_size=1"),
         (lambda: TrainConfig(learning_rate=0), "train.learning_rate=0"),
@@ -160,6 +168,35 @@ def test_c07_a_scale_as_temperature_warns_and_a_temperature_does_not():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert LossConfig(temperature=0.01).temperature == 0.01
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("samtone", ["alpha", "other_queries", "margin", "reduction"]),
+        ("in_batch_softmax", ["same_tower", "alpha", "margin"]),
+        ("pair", ["same_tower", "margin", "reduction"]),
+        ("triplet", ["temperature", "learn_temperature", "min_temperature", "log_q", "alpha"]),
+        ("gte", ["same_tower", "bidirectional", "directions", "alpha"]),
+    ],
+)
+def test_an_option_that_a_loss_has_not_is_refused(name, options):
+    # At its default as well: it would be ignored.
+    values = {option: value for each in config.LOSSES.values() for option, value in each.items()}
+    values["same_tower"] = "query"
+    for option in options:
+        with pytest.raises(ValueError, match=f"`loss.{option}` is no option of the loss {name}"):
+            LossConfig(name, **{option: values[option]})
+
+
+def test_what_is_not_set_gets_the_losss_default():
+    assert (LossConfig().same_tower, LossConfig("triplet").same_tower) == ("query", None)
+    assert (LossConfig().temperature, LossConfig("triplet").temperature) == (0.05, None)
+    assert LossConfig("pair").alpha == 0.1
+    assert LossConfig("gte").bidirectional is None
+    for name in config.LOSSES:
+        made = LossConfig(name)
+        assert LossConfig(**vars(made)) == made  # as config.yaml holds it
 
 
 def test_c24_published_sizes_keep_the_published_table_and_mini_fits_its_tokenizer():

@@ -12,16 +12,19 @@ import samtone_tf
 NAMES = {
     "Adafactor": "samtone_tf.optimizers.adafactor",
     "DualEncoder": "samtone_tf.dual_encoder",
+    "Gte": "samtone_tf.losses.gte",
     "InBatchSoftmax": "samtone_tf.losses.contrastive",
     "InverseSquareRoot": "samtone_tf.optimizers.schedules",
     "LinearDecay": "samtone_tf.optimizers.schedules",
     "MaskedMeanPooling": "samtone_tf.towers.pooling",
+    "Pair": "samtone_tf.losses.pair",
     "SamToNe": "samtone_tf.losses.contrastive",
     "T5Attention": "samtone_tf.towers.attention",
     "T5Encoder": "samtone_tf.towers.encoder",
     "T5FeedForward": "samtone_tf.towers.encoder",
     "T5RelativePositionBias": "samtone_tf.towers.attention",
     "Tower": "samtone_tf.towers.tower",
+    "Triplet": "samtone_tf.losses.triplet",
 }
 
 

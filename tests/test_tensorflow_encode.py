@@ -8,12 +8,19 @@ import tensorflow as tf
 from samtone_tf import tensorflow_encode, tensorflow_step
 from samtone_tf.dual_encoder import DualEncoder
 from samtone_tf.losses.contrastive import InBatchSoftmax, SamToNe
+from samtone_tf.losses.gte import Gte
+from samtone_tf.losses.pair import Pair
+from samtone_tf.losses.triplet import Triplet
 from tests import checks
 
 LOSSES = {
     "softmax": InBatchSoftmax(0.05),
     "query": SamToNe(0.05),
     "both": SamToNe(0.05, same_tower="both"),
+    "pair": Pair(0.05, other_queries=True),
+    "triplet": Triplet(0.9, "both", "mean"),
+    "gte": Gte(0.05),
+    "margin": SamToNe(0.05, similarity_margin=0.05),
 }
 
 

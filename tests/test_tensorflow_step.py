@@ -250,6 +250,7 @@ def metrics_of(model, batch):
         "mrr": np.mean(rows["reciprocal_rank"]),
         "masked_fraction": np.mean(model.loss.rows(pairs, pairs).masked),
         "negatives_per_query": np.mean(rows["negatives"]),
+        "temperature": 0.05,
         "alignment": alignment_by_loops(arrays["query"], arrays["document"]),
         "uniformity": np.mean([uniformity_by_loops(x) for x in arrays.values()]),
         "gradient_norm": np.sqrt(sum(np.sum(np.square(x, dtype="float64")) for x in gradients)),
@@ -529,6 +530,30 @@ def test_equal_global_chunks_draw_equally_on_any_number_of_replicas(replicas, ru
 @pytest.mark.parametrize("number", [1, 2])
 def test_a_large_batch_is_tiled_and_trains_alike(replicas, number):
     assert_same_run(replicas[number]["tiled"], replicas[1]["ade_spl"])
+
+
+LOSSES = ["pair", "triplet", "gte", "log q", "learned", "learned, tiled", "learned, clipped"]
+
+
+@pytest.mark.multi_device
+@pytest.mark.slow
+@pytest.mark.parametrize("run", LOSSES)
+def test_every_loss_trains_on_two_replicas_as_on_one_device(replicas, run):
+    got, want = (replicas[number][f"loss {run}"] for number in (2, 1))
+    assert_same_run(got, want)
+    assert_same_run(got, want, tolerance=1e-3, weights="change")
+    learned = [name for name in want if "learned_temperature" in name or "temperature/" in name]
+    assert len(learned) == (2 if "learned" in run else 0)
+
+
+@pytest.mark.multi_device
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_learned_temperature_keeps_its_range_on_any_number_of_replicas(replicas, number):
+    run = replicas[number]["loss learned, to its end"]
+    (weight,) = (run[name] for name in run if name.startswith("weight") and "temperature" in name)
+    assert weight == 1.0
+    assert run["temperature"] == 0.5
 
 
 @pytest.mark.multi_device

@@ -114,7 +114,8 @@ def job(config: RunConfig, out: Path) -> tuple[list[dict], str]:
         if loss is None:
             model = make_model(config, tokenizer)
         else:
-            chosen = replace(config, loss=replace(config.loss, name=loss))
+            temperature = config.loss.temperature
+            chosen = replace(config, loss=LossConfig(name=loss, temperature=temperature))
             model = train(chosen, out / "runs" / folder, data=training, tokenizer=tokenizer)
             say(started, f"{name} trained")
         saved = write_saved_model(model, tokenizer, out / "saved_models" / folder / "1", **lengths)

@@ -38,6 +38,7 @@ class PairBatches:
         document     token_ids int32 (B, Ld), padding_mask bool (B, Ld)
         negatives    token_ids int32 (B, N, Ld), padding_mask bool (B, N, Ld); if N > 0
         query_id, document_id int64 (B,), negative_id int64 (B, N), positive_ids int64 (B, P)
+        query_log_q, document_log_q float32 (B,); if `log_q`
 
     Args:
         data: the data set, whole or as columns; the pairs of its split.
@@ -53,6 +54,7 @@ class PairBatches:
             (see `make_training_pairs`). Pass those of the loss, `loss.masks`:
             `text` takes effect here, in the fingerprints, and the loss cannot make up for it.
         max_positives: the most known positives a pair lists.
+        log_q: adds log probabilities (see `log_frequencies`), for losses with `log_q=True`.
         no_duplicates: no two pairs of a batch have equal queries or equal documents, whatever
             the masks (`ApartOrder`); equal are records of equal normalised text. Hard
             negatives may still be equal to something.
@@ -79,6 +81,7 @@ class PairBatches:
         seed: int = 0,
         masks: Collection[str] = MASKS,
         max_positives: int = 16,
+        log_q: bool = False,
         no_duplicates: bool = False,
         cache: Cache | None = None,
     ):
@@ -112,6 +115,12 @@ class PairBatches:
             self._negatives = table.negatives.renumbered(queries, document_place)
             numbers = data.documents.fingerprints(documents, "text" in masks)
             self._fingerprint_of_row = np.append(numbers, ABSENT)  # what row -1 finds
+        self._log_q = {}
+        if log_q:
+            self._log_q = {
+                "query_log_q": log_frequencies(table.query_fingerprints),
+                "document_log_q": log_frequencies(table.document_fingerprints),
+            }
         self.statistics = self._statistics()
         self.notes = (*table.notes, *self._count_notes())
 
@@ -128,6 +137,7 @@ class PairBatches:
             "query_id": self._table.query_fingerprints[chosen],
             "document_id": self._table.document_fingerprints[chosen],
             "positive_ids": self._table.positive_fingerprints(chosen),
+            **{name: values[chosen] for name, values in self._log_q.items()},
         }
         if self.num_negatives:
             random = np.random.default_rng((self.seed, _NEGATIVES_STREAM, step))
@@ -234,6 +244,20 @@ class PairBatches:
                 "hard negatives are empty; the loss leaves them out"
             )
         return notes
+
+
+def log_frequencies(fingerprints: np.ndarray) -> np.ndarray:
+    """log(Q_i / Q̄) of each pair's query or document, float32 (n,).
+
+    Q_i is the probability that a pair drawn at random has it, its share of the n pairs, and
+    Q̄ = 1 / (number of different ones). So 0 stands for an average frequency, and data in
+    which each comes once gets 0 throughout.
+
+    Args:
+        fingerprints: int64 (n,), one per pair.
+    """
+    _, inverse, counts = np.unique(fingerprints, return_inverse=True, return_counts=True)
+    return np.log(counts[inverse] * (len(counts) / len(fingerprints))).astype(np.float32)
 
 
 def check_local(devices: Sequence[str]) -> None:

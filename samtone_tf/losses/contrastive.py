@@ -1,63 +1,17 @@
-"""`InBatchSoftmax` and `SamToNe`: the losses this package exists for.
+"""`InBatchSoftmax` and `SamToNe`: the losses this package exists for."""
 
-Each is called on embeddings and returns one number per pair, in nats; the training
-step does the only averaging. Rows are the pairs of one replica, columns are the
-pairs of the global batch; alone, the two are the same.
-"""
-
-from typing import NamedTuple
+from typing import Any
 
 import keras
-import numpy as np
-from keras import ops
 
-from samtone_tf.checks import check_choice, check_same_tower, check_temperature
-from samtone_tf.config import mask_rules
-from samtone_tf.losses.inputs import PairVectors, make_pairs
-from samtone_tf.losses.masks import FalseNegatives, false_negatives
+from samtone_tf.checks import check_choice, check_same_tower
+from samtone_tf.losses.blocks import Block, Blocks
+from samtone_tf.losses.softmax import SoftmaxLoss, log_sum_exp
 from samtone_tf.types import Tensor
-from samtone_tf.unit_norm import unit_norm
-
-# What a masked logit becomes. Finite, because -inf turns into NaN in some
-# gradients; exp(lowest - max) is exactly 0, so the column counts for nothing.
-MASKED = float(np.finfo("float32").min)
-
-
-class RowLosses(NamedTuple):
-    """What a loss says of the local rows, each `(B,)` float32.
-
-    loss: nats. correct: 1 where the positive scores above every other column, from
-    query to document. masked: share of the row's negatives that are masked as false ones.
-    reciprocal_rank: 1 / rank of the positive among those columns, behind its equals.
-    negatives: columns that the query competes with, masked ones left out.
-    """
-
-    loss: Tensor
-    correct: Tensor
-    masked: Tensor
-    reciprocal_rank: Tensor
-    negatives: Tensor
-
-
-class Block(NamedTuple):
-    """Columns of one kind, each `(B, columns)`.
-
-    logits: the lowest float32 where a column does not count. masked: the false
-    negatives. negatives: columns that are no positive, no anchor and no empty slot.
-    """
-
-    logits: Tensor
-    masked: Tensor
-    negatives: Tensor
-
-    @property
-    def counting(self) -> Tensor:
-        """The negatives that are in the sum."""
-        return ops.logical_and(self.negatives, ops.logical_not(self.masked))
 
 
 @keras.saving.register_keras_serializable("samtone_tf", "InBatchSoftmax")
-class InBatchSoftmax:
+class InBatchSoftmax(SoftmaxLoss):
     """In-batch sampled softmax: each query against the documents of the batch, and back.
 
     Formula, for pair i with cosine s(.,.) and temperature t:
@@ -80,6 +34,9 @@ class InBatchSoftmax:
             `()` for none, as the paper has it.
         negatives_scope: `"global"`, all hard negatives of the batch are columns of
             every query, or `"own"`, only a query's own.
+        **options: `learn_temperature`, `min_temperature`, `max_temperature` and `log_q`, see
+            `losses.softmax.SoftmaxLoss`; `similarity_margin` and `similarity_margin_kind`, see
+            `losses.base.DualEncoderLoss`.
 
     Raises:
         ValueError, TypeError: an argument out of range; the message says what was received.
@@ -104,125 +61,41 @@ class InBatchSoftmax:
         directions: str = "sum",
         masks: tuple[str, ...] | list[str] | str = ("id", "text", "positives"),
         negatives_scope: str = "global",
+        **options: Any,
     ):
-        check_temperature(temperature)
+        super().__init__(temperature, masks=masks, negatives_scope=negatives_scope, **options)
         check_choice("directions", directions, ("sum", "mean"))
-        check_choice("negatives_scope", negatives_scope, ("global", "own"))
-        self.temperature = float(temperature)
         self.bidirectional = bidirectional
         self.directions = directions
-        self.masks = mask_rules(masks)
-        self.negatives_scope = negatives_scope
 
-    def __call__(
-        self,
-        query: Tensor,
-        document: Tensor,
-        negative: Tensor | None = None,
-        *,
-        query_id: Tensor | None = None,
-        document_id: Tensor | None = None,
-        negative_id: Tensor | None = None,
-        positive_ids: Tensor | None = None,
-    ) -> Tensor:
-        pairs = make_pairs(
-            query,
-            document,
-            negative,
-            query_id=query_id,
-            document_id=document_id,
-            negative_id=negative_id,
-            positive_ids=positive_ids,
-        )
-        return self.rows(pairs, pairs).loss
-
-    def rows(
-        self, rows: PairVectors, columns: PairVectors, first_row: Tensor | int = 0
-    ) -> RowLosses:
-        """The loss of B local pairs against all G pairs.
-
-        Args:
-            rows: the local pairs.
-            columns: the pairs of the global batch, the local ones among them.
-            first_row: position of the first local pair in the global batch.
-        """
-        rows, columns = _unit(rows), _unit(columns)
-        shape = (ops.shape(rows.query)[0], ops.shape(columns.query)[0])
-        position = ops.arange(shape[0], dtype="int32") + first_row
-        own = position[:, None] == ops.arange(shape[1], dtype="int32")[None, :]  # (B, G)
-        masks = false_negatives(rows.ids, columns.ids, shape, self.masks)
-        # The positive's logit comes from this one expression in every block, so
-        # that a row with nothing but its positive has loss 0 to the bit.
-        positive = ops.sum(rows.query * rows.document, axis=-1) / self.temperature  # (B,)
-        blocks = self._query_blocks(rows, columns, own, positive, masks)
-        rank = 1.0 + _count_not_below(positive, blocks[: 1 if rows.negative is None else 2])
-        negatives = sum(_count(block.counting) for block in blocks)
-        loss = _log_sum_exp(blocks) - positive
+    def compute(self, blocks: Blocks, temperature: Tensor | float) -> tuple[Tensor, list[Block]]:
+        """L_q→d, and L_d→q if both directions count; see `DualEncoderLoss.compute`."""
+        used = [blocks.query_to_document, *blocks.query_to_negative]
+        if self.same_tower in ("query", "both"):
+            used.append(blocks.query_to_query)
+        loss = self._softmax(blocks, used, "document", temperature)
         if self.bidirectional:
-            back = self._document_blocks(rows, columns, own, positive, masks)
-            loss = loss + _log_sum_exp(back) - positive
-            blocks = blocks + back
+            back = [blocks.document_to_query]
+            if self.same_tower in ("document", "both"):
+                back.append(blocks.document_to_document)
+            loss = loss + self._softmax(blocks, back, "query", temperature)
+            used = used + back
             if self.directions == "mean":
                 loss = loss / 2.0
-        correct = ops.cast(rank == 1.0, "float32")
-        return RowLosses(loss, correct, _masked_share(blocks), 1.0 / rank, negatives)
+        return loss, used
 
-    def _query_blocks(self, rows, columns, own, positive, masks: FalseNegatives) -> list:
-        """Logits and masks of query → document, hard negatives, and query – query."""
-        blocks = [self._cross_block(rows.query, columns.document, own, positive, masks[0])]
-        if rows.negative is not None:
-            blocks.append(self._negative_block(rows, columns, own, masks.query_to_negative))
-        if self.same_tower in ("query", "both"):
-            blocks.append(self._same_tower_block(rows.query, columns.query, own, masks[2]))
-        return blocks
-
-    def _document_blocks(self, rows, columns, own, positive, masks: FalseNegatives) -> list:
-        """Logits and masks of document → query and document – document."""
-        blocks = [self._cross_block(rows.document, columns.query, own, positive, masks[1])]
-        if self.same_tower in ("document", "both"):
-            blocks.append(self._same_tower_block(rows.document, columns.document, own, masks[3]))
-        return blocks
-
-    def _cross_block(self, anchor, other, own, positive, false_negative) -> "Block":
-        logits = ops.matmul(anchor, ops.transpose(other)) / self.temperature  # (B, G)
-        masked = ops.logical_and(false_negative, ops.logical_not(own))
-        logits = ops.where(own, positive[:, None], logits)
-        return Block(ops.where(masked, MASKED, logits), masked, ops.logical_not(own))
-
-    def _same_tower_block(self, anchor, same, own, false_negative) -> "Block":
-        logits = ops.matmul(anchor, ops.transpose(same)) / self.temperature  # (B, G)
-        logits = ops.where(ops.logical_or(false_negative, own), MASKED, logits)
-        others = ops.logical_not(own)
-        return Block(logits, ops.logical_and(false_negative, others), others)
-
-    def _negative_block(self, rows, columns, own, false_negative) -> "Block":
-        dim, num = columns.negative.shape[-1], columns.negative.shape[1]
-        every = ops.reshape(columns.negative, (-1, dim))  # (G·N, D)
-        logits = ops.matmul(rows.query, ops.transpose(every)) / self.temperature
-        present = ops.ones_like(logits, dtype="bool")
-        if self.negatives_scope == "own":
-            present = ops.repeat(own, num, axis=1)
-        if columns.ids.negative is not None:
-            filled = ops.reshape(columns.ids.negative, (-1,)) != -1
-            present = ops.logical_and(present, filled[None, :])
-        masked = ops.zeros_like(present) if false_negative is None else false_negative
-        counts = ops.logical_and(present, ops.logical_not(masked))
-        return Block(ops.where(counts, logits, MASKED), masked, present)
+    def _softmax(self, blocks: Blocks, used: list[Block], side: str, temperature) -> Tensor:
+        """-log of the positive's part of the columns; `side` is the kind of the positive."""
+        columns = [self.logits(block, temperature) for block in used]
+        return log_sum_exp(columns) - self.positive_logit(blocks, side, temperature)
 
     def get_config(self) -> dict:
         """Every constructor argument, as plain values."""
         return {
-            "temperature": self.temperature,
+            **super().get_config(),
             "bidirectional": self.bidirectional,
             "directions": self.directions,
-            "masks": list(self.masks),
-            "negatives_scope": self.negatives_scope,
         }
-
-    @classmethod
-    def from_config(cls, config: dict) -> "InBatchSoftmax":
-        """The loss that `get_config` described."""
-        return cls(**config)
 
 
 @keras.saving.register_keras_serializable("samtone_tf", "SamToNe")
@@ -250,6 +123,7 @@ class SamToNe(InBatchSoftmax):
         directions: `"sum"` or `"mean"` of the two directions.
         masks: which false negatives are left out; see `InBatchSoftmax`.
         negatives_scope: `"global"` or `"own"`.
+        **options: further ones of `InBatchSoftmax`.
 
     Raises:
         ValueError: also when document-side terms are asked for without the
@@ -273,8 +147,9 @@ class SamToNe(InBatchSoftmax):
         directions: str = "sum",
         masks: tuple[str, ...] | list[str] | str = ("id", "text", "positives"),
         negatives_scope: str = "global",
+        **options: Any,
     ):
-        super().__init__(temperature, bidirectional, directions, masks, negatives_scope)
+        super().__init__(temperature, bidirectional, directions, masks, negatives_scope, **options)
         check_choice("same_tower", same_tower, ("query", "document", "both"))
         check_same_tower(same_tower, bidirectional)
         self.same_tower = same_tower
@@ -282,32 +157,3 @@ class SamToNe(InBatchSoftmax):
     def get_config(self) -> dict:
         """Every constructor argument, as plain values."""
         return {**super().get_config(), "same_tower": self.same_tower}
-
-
-def _unit(pairs: PairVectors) -> PairVectors:
-    """The same pairs with float32 rows of unit length: products are cosines."""
-    negative = None if pairs.negative is None else unit_norm(pairs.negative)
-    return PairVectors(unit_norm(pairs.query), unit_norm(pairs.document), negative, pairs.ids)
-
-
-def _log_sum_exp(blocks: list) -> Tensor:
-    return ops.logsumexp(ops.concatenate([block.logits for block in blocks], axis=1), axis=1)
-
-
-def _masked_share(blocks: list) -> Tensor:
-    masked = sum(_count(ops.logical_and(block.masked, block.negatives)) for block in blocks)
-    negatives = sum(_count(block.negatives) for block in blocks)
-    return masked / ops.maximum(negatives, 1.0)
-
-
-def _count_not_below(positive: Tensor, blocks: list) -> Tensor:
-    """How many negatives score as high as the positive or higher; `(B,)`."""
-    return sum(
-        # Not `logits >= positive`: a NaN must not count as beaten.
-        _count(ops.logical_and(block.negatives, ops.logical_not(block.logits < positive[:, None])))
-        for block in blocks
-    )
-
-
-def _count(mask: Tensor) -> Tensor:
-    return ops.sum(ops.cast(mask, "float32"), axis=1)

@@ -1,4 +1,4 @@
-"""What a loss takes: embeddings and fingerprints of pairs, checked."""
+"""What a loss takes: embeddings, fingerprints and log probabilities of pairs, checked."""
 
 from typing import NamedTuple
 
@@ -9,20 +9,35 @@ from samtone_tf.losses.masks import PairIds
 from samtone_tf.types import Tensor
 
 
+class PairLogQ(NamedTuple):
+    """Log of the probability that a pair's query, or document, is sampled; each `(B,)` or None."""
+
+    query: Tensor | None = None
+    document: Tensor | None = None
+
+
 class PairVectors(NamedTuple):
     """Embeddings and ids of pairs, of one replica or of the global batch.
 
     query, document: `(B, D)`. negative: `(B, N, D)` or None. ids: fingerprints for the masks.
+    log_q: for losses that correct the sampling bias.
     """
 
     query: Tensor
     document: Tensor
     negative: Tensor | None = None
     ids: PairIds = PairIds()
+    log_q: PairLogQ = PairLogQ()
 
 
 def make_pairs(
-    query: Tensor, document: Tensor, negative: Tensor | None = None, **ids: Tensor | None
+    query: Tensor,
+    document: Tensor,
+    negative: Tensor | None = None,
+    *,
+    query_log_q: Tensor | None = None,
+    document_log_q: Tensor | None = None,
+    **ids: Tensor | None,
 ) -> PairVectors:
     """Arrays as `PairVectors`, after a check of every shape and type.
 
@@ -30,6 +45,8 @@ def make_pairs(
         query: `(B, D)`.
         document: `(B, D)`.
         negative: `(B, N, D)`, or None.
+        query_log_q: `(B,)`, or None.
+        document_log_q: `(B,)`, or None.
         ids: `query_id`, `document_id`, `negative_id`, `positive_ids`.
     """
     query, document = ops.convert_to_tensor(query), ops.convert_to_tensor(document)
@@ -37,7 +54,11 @@ def make_pairs(
     check_shapes(query, document, negative)
     num_pairs = tuple(query.shape)[:1]
     slots = None if negative is None else tuple(negative.shape)[:2]
-    return PairVectors(query, document, negative, make_ids(num_pairs, slots, **ids))
+    log_q = PairLogQ(
+        make_log_q("query_log_q", query_log_q, num_pairs),
+        make_log_q("document_log_q", document_log_q, num_pairs),
+    )
+    return PairVectors(query, document, negative, make_ids(num_pairs, slots, **ids), log_q)
 
 
 def check_shapes(query: Tensor, document: Tensor, negative: Tensor | None) -> None:
@@ -55,6 +76,19 @@ def check_shapes(query: Tensor, document: Tensor, negative: Tensor | None) -> No
                 f"`negative` must have the shape (B, N, D) with (B, D) = {shapes[0]}. "
                 f"Received: negative {received}."
             )
+
+
+def make_log_q(name: str, value: Tensor | None, pairs: tuple) -> Tensor | None:
+    """Log probabilities as float32; ValueError unless they have the shape `pairs`, `(B,)`."""
+    if value is None:
+        return None
+    value = ops.convert_to_tensor(value)
+    if tuple(value.shape) != pairs:
+        raise ValueError(
+            f"`{name}` must hold one log probability for each of the {pairs[0]} pairs. "
+            f"Received: shape {tuple(value.shape)}."
+        )
+    return ops.cast(value, "float32")
 
 
 def make_ids(pairs: tuple, negatives: tuple | None, **given: Tensor | None) -> PairIds:

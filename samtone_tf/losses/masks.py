@@ -7,7 +7,8 @@ these are no negatives of pair i:
     document → query    q_j,  if d_i ∈ P(j)
     query – query       q_j,  if q_i = q_j, or d_i ∈ P(j), or d_j ∈ P(i)
     document – document d_j,  if d_i = d_j, or d_j ∈ P(i)
-    hard negative       n,    if n ∈ P(i); a fingerprint of −1 is an empty slot, never a column
+    hard negative       n,    if n ∈ P(i), whether the anchor is q_i or d_i; a fingerprint of
+                              −1 is an empty slot, never a column
 
 Pairs of equal query or equal document are never each other's negatives, whatever
 lists came with them. Fingerprints are compared as integers and never pass through
@@ -48,7 +49,7 @@ class FalseNegatives(NamedTuple):
     document_to_query: Tensor
     query_to_query: Tensor
     document_to_document: Tensor
-    query_to_negative: Tensor | None
+    to_negative: Tensor | None
 
 
 def equal(rows: Tensor | None, columns: Tensor | None, shape: tuple) -> Tensor:
@@ -100,7 +101,7 @@ def false_negatives(
         document_to_query=row_answers_column,
         query_to_query=ops.logical_or(column_answers_row, row_answers_column),
         document_to_document=column_answers_row,
-        query_to_negative=_negatives(rows, columns, shape, rules),
+        to_negative=_negatives(rows, columns, shape, rules),
     )
 
 

@@ -16,16 +16,20 @@ from typing import Protocol
 import tensorflow as tf
 from keras import ops
 
-from samtone_tf.losses.contrastive import RowLosses
+from samtone_tf.losses.base import RowLosses
 from samtone_tf.losses.inputs import PairVectors
 from samtone_tf.types import Tensor
 
 
 class RowLoss(Protocol):
-    """Any loss of this package: see `InBatchSoftmax.rows`."""
+    """Any loss of this package: see `DualEncoderLoss.rows`."""
 
     def rows(
-        self, rows: PairVectors, columns: PairVectors, first_row: Tensor | int = 0
+        self,
+        rows: PairVectors,
+        columns: PairVectors,
+        first_row: Tensor | int = 0,
+        temperature: Tensor | float | None = None,
     ) -> RowLosses: ...
 
 
@@ -34,19 +38,21 @@ def tiled_rows(
     rows: PairVectors,
     columns: PairVectors,
     first_row: Tensor | int = 0,
+    temperature: Tensor | float | None = None,
     *,
     tile_size: int = 128,
 ) -> RowLosses:
-    """`loss.rows(rows, columns, first_row)`, at most `tile_size` rows at a time.
+    """`loss.rows(rows, columns, first_row, temperature)`, at most `tile_size` rows at a time.
 
-    Has first-order gradients with respect to rows, columns and trainable variables of
-    the loss, through `RowLosses.loss` alone.
+    Has first-order gradients with respect to rows, columns, temperature and trainable
+    variables of the loss, through `RowLosses.loss` alone.
 
     Args:
         loss: each row's result may depend on that row and on the columns only.
         rows: the local pairs.
         columns: the pairs of the global batch, the local ones among them.
         first_row: position of the first local pair in the global batch.
+        temperature: a tensor where it is learned; None for the loss's own.
         tile_size: the most rows that are compared with all columns at once. On a CPU, time
             hardly depends on it: see benchmarks/loss_memory.py.
 
@@ -58,24 +64,33 @@ def tiled_rows(
     size = ops.shape(rows.query)[0]  # a tensor where the batch is ragged
     num_tiles = -(-size // tile_size)
     tile = -(-size // num_tiles)  # tiles as even as they come, and little padding
-    row_ids = [None if x is None else _split(x, num_tiles, tile) for x in rows.ids]
+    row_ids, row_log_q = (
+        [None if x is None else _split(x, num_tiles, tile) for x in given]
+        for given in (rows.ids, rows.log_q)
+    )
 
-    def losses_of(i: Tensor, row_vectors: list, column_vectors: list) -> RowLosses:
+    def losses_of(i: Tensor, row_vectors: list, shared: list) -> RowLosses:
         """What the loss says of tile i."""
         ids = rows.ids._make([None if x is None else x[i] for x in row_ids])
+        log_q = rows.log_q._make([None if x is None else x[i] for x in row_log_q])
+        query, document, negative = _fill(columns, shared)
         return loss.rows(
-            PairVectors(*_fill(rows, row_vectors), ids),
-            PairVectors(*_fill(columns, column_vectors), columns.ids),
+            PairVectors(*_fill(rows, row_vectors), ids, log_q),
+            columns._replace(query=query, document=document, negative=negative),
             first_row + i * tile,
+            shared[-1] if learned else temperature,
         )
+
+    # What all tiles share: the columns, and the temperature where it has a gradient.
+    learned = tf.is_tensor(temperature)
 
     @tf.custom_gradient
     def run(*vectors: Tensor) -> tuple[tuple[Tensor, ...], Callable]:
         row_vectors = [_split(x, num_tiles, tile) for x in vectors[:num_row_vectors]]
-        column_vectors = list(vectors[num_row_vectors:])
+        shared = list(vectors[num_row_vectors:])
 
         def forward(i, results):
-            of_tile = losses_of(i, [x[i] for x in row_vectors], column_vectors)
+            of_tile = losses_of(i, [x[i] for x in row_vectors], shared)
             return i + 1, results.write(i, tf.stack(of_tile))
 
         results = tf.TensorArray("float32", num_tiles, element_shape=(len(RowLosses._fields), None))
@@ -85,8 +100,8 @@ def tiled_rows(
         def gradient(upstream, *_, variables=()):
             upstream = _split(upstream, num_tiles, tile)
 
-            def backward(i, of_rows, of_columns, of_variables):
-                inputs = [[x[i] for x in row_vectors], list(map(tf.identity, column_vectors))]
+            def backward(i, of_rows, of_shared, of_variables):
+                inputs = [[x[i] for x in row_vectors], list(map(tf.identity, shared))]
                 with tf.GradientTape() as tape:
                     tape.watch(inputs)
                     losses = losses_of(i, *inputs).loss
@@ -94,14 +109,14 @@ def tiled_rows(
                     losses, [*inputs, list(variables)], upstream[i], tf.UnconnectedGradients.ZERO
                 )
                 written = [array.write(i, x) for array, x in zip(of_rows, found[0], strict=True)]
-                return i + 1, written, _add(of_columns, found[1]), _add(of_variables, found[2])
+                return i + 1, written, _add(of_shared, found[1]), _add(of_variables, found[2])
 
             of_rows = [
                 tf.TensorArray("float32", num_tiles, element_shape=x.shape[1:]) for x in row_vectors
             ]
-            of_columns = [tf.zeros_like(x) for x in column_vectors]
+            of_shared = [tf.zeros_like(x) for x in shared]
             of_variables = [tf.zeros_like(x) for x in variables]
-            sums = _loop(num_tiles, backward, of_rows, of_columns, of_variables)
+            sums = _loop(num_tiles, backward, of_rows, of_shared, of_variables)
             of_inputs = [_join(array.stack(), size) for array in sums[0]] + sums[1]
             return (of_inputs, sums[2]) if variables else of_inputs
 
@@ -112,6 +127,8 @@ def tiled_rows(
         [tf.cast(x, "float32") for x in pairs[:3] if x is not None] for pairs in (rows, columns)
     )
     num_row_vectors = len(given_rows)
+    if learned:
+        given_columns.append(tf.cast(temperature, "float32"))
     return RowLosses(*run(*given_rows, *given_columns))
 
 

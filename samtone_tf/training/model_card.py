@@ -16,7 +16,9 @@ def write_model_card(run: Path, config: RunConfig, facts: dict, last: dict) -> N
         last: the last line of `metrics.jsonl`.
     """
     loss, model, data = config.loss, config.model, config.data
-    side = f", same tower: {loss.same_tower}" if loss.name == "samtone" else ""
+    side = f", same tower: {loss.same_tower}" if loss.same_tower else ""
+    if loss.temperature is not None:
+        side += f", temperature {loss.temperature}"
     shared = ", ".join(shared_parts(model.architecture)) or "nothing"
     lines = [
         f"# Dual encoder, {model.size}, trained on {data.source}",
@@ -24,8 +26,7 @@ def write_model_card(run: Path, config: RunConfig, facts: dict, last: dict) -> N
         "| | |",
         "|---|---|",
         f"| architecture | {model.architecture}: the towers share {shared} |",
-        f"| loss | {loss.name}{side}, temperature {loss.temperature}, masks "
-        f"{', '.join(loss.masks) or 'none'} |",
+        f"| loss | {loss.name}{side}, masks {', '.join(loss.masks) or 'none'} |",
         f"| lengths in training | query {data.query_length}, document {data.document_length} "
         "tokens |",
         *(f"| {name} | {value} |" for name, value in facts.items()),

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 
-from samtone_tf.config import RunConfig
+from samtone_tf.config import LossConfig, RunConfig
 from samtone_tf.data.pipeline import PairBatches
 from samtone_tf.data.records import RetrievalData
 from samtone_tf.data.table import Table
@@ -33,7 +33,6 @@ def describe(
         held_out: what it is validated on.
     """
     steps, size = config.train.steps, config.train.batch_size
-    temperature = config.loss.temperature
     return {
         "training pairs": batches.num_pairs,
         "documents": len(data.documents),
@@ -41,7 +40,7 @@ def describe(
         "replicas": model.distribute_strategy.num_replicas_in_sync,
         "global batch": f"{size} pairs",
         "negatives per query": _negatives(config, batches),
-        "temperature": f"{temperature} (1/τ = {1 / temperature:g})",
+        **_temperature(config.loss),
         "steps per epoch": batches.steps_per_epoch,
         "steps": f"{steps} of {size} pairs ({steps / batches.steps_per_epoch:.1f} epochs)",
         "learning rate": _rates(schedule, steps),
@@ -62,8 +61,17 @@ def _negatives(config: RunConfig, batches: PairBatches) -> str:
     size = config.train.batch_size
     others = size if config.loss.negatives_scope == "global" else 1
     hard = round(batches.statistics.get("negatives_per_query", 0) * others)
-    same_tower = config.loss.name == "samtone" and config.loss.same_tower != "document"
+    same_tower = config.loss.name == "gte" or config.loss.same_tower in ("query", "both")
     return f"{size - 1 + hard} documents" + (f" and {size - 1} queries" if same_tower else "")
+
+
+def _temperature(loss: LossConfig) -> dict[str, str]:
+    """The line on the temperature; none for a loss without one."""
+    if loss.temperature is None:
+        return {}
+    learned = f", learned from {loss.min_temperature:g} to {loss.max_temperature:g}"
+    text = f"{loss.temperature} (1/τ = {1 / loss.temperature:g})"
+    return {"temperature": text + (learned if loss.learn_temperature else "")}
 
 
 def _rates(schedule: Callable[[int], float], steps: int) -> str:

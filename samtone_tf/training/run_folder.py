@@ -41,6 +41,9 @@ WRITING_FOLDER = "checkpoints/writing"
 _REGISTERING = (
     "dual_encoder",
     "losses.contrastive",
+    "losses.gte",
+    "losses.pair",
+    "losses.triplet",
     "optimizers.adafactor",
     "optimizers.schedules",
     "towers.tower",

@@ -14,7 +14,11 @@ from samtone_tf.data.records import RetrievalData
 from samtone_tf.data.table import Table, as_table
 from samtone_tf.data.tokenizer import Tokenizer
 from samtone_tf.dual_encoder import DualEncoder
+from samtone_tf.losses.base import DualEncoderLoss
 from samtone_tf.losses.contrastive import InBatchSoftmax, SamToNe
+from samtone_tf.losses.gte import Gte
+from samtone_tf.losses.pair import Pair
+from samtone_tf.losses.triplet import Triplet
 from samtone_tf.optimizers.adafactor import Adafactor
 from samtone_tf.optimizers.schedules import LinearDecay
 from samtone_tf.training.callbacks import Progress, Report, SaveEvery, Validate
@@ -156,6 +160,7 @@ def make_batches(
         seed=config.train.seed,
         masks=tuple(config.loss.masks),
         max_positives=config.data.max_positives,
+        log_q=bool(config.loss.log_q),
         no_duplicates=config.data.no_duplicates,
         cache=cache,
     )
@@ -181,18 +186,16 @@ def make_model(config: RunConfig, tokenizer: Tokenizer) -> DualEncoder:
     return model
 
 
-def make_loss(config: LossConfig) -> InBatchSoftmax:
+def make_loss(config: LossConfig) -> DualEncoderLoss:
     """The loss that a configuration names."""
-    common = dict(
-        temperature=config.temperature,
-        bidirectional=config.bidirectional,
-        directions=config.directions,
-        masks=config.masks,
-        negatives_scope=config.negatives_scope,
-    )
-    if config.name == "in_batch_softmax":
-        return InBatchSoftmax(**common)
-    return SamToNe(same_tower=config.same_tower, **common)
+    kind: dict[str, type[DualEncoderLoss]] = {
+        "samtone": SamToNe,
+        "in_batch_softmax": InBatchSoftmax,
+        "pair": Pair,
+        "triplet": Triplet,
+        "gte": Gte,
+    }
+    return kind[config.name](**config.arguments)
 
 
 def make_optimizer(config: TrainConfig) -> keras.optimizers.Optimizer:

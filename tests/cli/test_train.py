@@ -80,6 +80,36 @@ def test_every_flag_arrives(started, data):
     )
 
 
+@pytest.mark.parametrize(
+    ("flags", "loss"),
+    [
+        ("--loss.name pair --loss.alpha 0.2 --loss.other_queries true",
+         LossConfig("pair", alpha=0.2, other_queries=True)),
+        ("--loss.name triplet --loss.margin 0.4 --loss.reduction mean --loss.same_tower both",
+         LossConfig("triplet", margin=0.4, reduction="mean", same_tower="both")),
+        ("--loss.name gte --loss.log_q true", LossConfig("gte", log_q=True)),
+        ("--loss.similarity_margin 0.1 --loss.similarity_margin_kind relative",
+         LossConfig(similarity_margin=0.1, similarity_margin_kind="relative")),
+        ("--loss.learn_temperature true --loss.min_temperature 0.02 --loss.max_temperature 0.5",
+         LossConfig(learn_temperature=True, min_temperature=0.02, max_temperature=0.5)),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)  # fmt: skip
+def test_flags_of_each_loss(started, flags, loss):
+    succeed("train", "--out", "R", *flags.split())
+    assert started[0][0].loss == loss
+
+
+def test_a_flag_of_another_loss_is_refused(started):
+    assert "`loss.alpha` is no option of the loss samtone" in refuse(
+        "train", "--out", "R", "--loss.alpha", "0.2"
+    )
+    assert "`loss.temperature` is no option of the loss triplet" in refuse(
+        "train", "--out", "R", "--loss.name", "triplet", "--loss.temperature", "0.05"
+    )
+    assert started == []
+
+
 def test_a_list_of_shared_parts_and_no_masks(started):
     flags = ("--model.architecture", "[encoder, projection]", "--loss.masks", "none")
     succeed("train", "--out", "R", *flags)
@@ -135,7 +165,7 @@ def test_a_runs_own_configuration_trains_it_again(tmp_path):
         (["--train.steps", "many"], "many"),
         (["--train.steps", "1.5"], "1.5"),
         (["--train.optimizer", "sgd"], "sgd"),
-        (["--loss.name", "triplet"], "triplet"),
+        (["--loss.name", "ranknet"], "ranknet"),
         (["--loss.same_tower", "none"], "none"),
         (["--validation.measure", "ndcg"], "ndcg"),
         (["--validation.documents", "some"], "some"),

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from samtone_tf.data.fingerprints import fingerprint, normalise
-from samtone_tf.data.pipeline import PairBatches, check_local
+from samtone_tf.data.pipeline import PairBatches, check_local, log_frequencies
 from samtone_tf.data.records import RetrievalData
 from samtone_tf.data.tokenizer import Tokenizer
 
@@ -350,3 +350,36 @@ def test_wrong_steps_are_refused(tokenizer):
         batches.batch(-1)
     with pytest.raises(ValueError, match="Received: first_step=-1"):
         batches.dataset(-1)
+
+
+# --- log Q ------------------------------------------------------------------------------------
+
+
+def test_log_frequencies_by_hand():
+    # Six pairs, three documents, 2 pairs each on average: these come 3, 2 and 1 times.
+    numbers = np.array([7, 9, 7, 2**62, 9, 7])
+    want = np.log(np.array([3, 2, 3, 1, 2, 3]) / 2)
+    got = log_frequencies(numbers)
+    assert got.dtype == np.float32
+    np.testing.assert_allclose(got, want, rtol=1e-6)
+
+
+def test_each_pair_brings_its_log_frequencies(tokenizer):
+    data = make_data()
+    data.qrels["q0"] |= {f"d{i}": 1 for i in range(5)}  # q0 four times more, d1 to d4 once more
+    batches = make(tokenizer, data=data, log_q=True)
+    seen = set()
+    for step in range(6):
+        batch = batches.batch(step)
+        rows = zip(*(batch[f"{s}_{what}"].tolist() for s in ("query", "document")
+                     for what in ("id", "log_q")), strict=True)  # fmt: skip
+        for query, query_log_q, document, document_log_q in rows:
+            times = 5 if query == fingerprint("query number 0") else 1
+            assert query_log_q == pytest.approx(np.log(times * 21 / 25), rel=1e-5)
+            often = document in [fingerprint(f"document number {i}") for i in range(1, 5)]
+            assert document_log_q == pytest.approx(np.log((2 if often else 1) * 21 / 25), rel=1e-5)
+            seen.add((times, often))
+    assert seen == {(5, True), (5, False), (1, True), (1, False)}
+    spec = batches.element_spec
+    assert spec["query_log_q"] == spec["document_log_q"] == tf.TensorSpec((4,), tf.float32)
+    assert "query_log_q" not in make(tokenizer).batch(0)

@@ -7,12 +7,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from samtone_tf.losses.contrastive import InBatchSoftmax, PairVectors, SamToNe
-from samtone_tf.losses.masks import PairIds
+from samtone_tf.losses.contrastive import InBatchSoftmax, SamToNe
 from tests import checks
 from tests.losses import oracle
+from tests.losses.cases import BASE, as_pairs, gradients, make_ids, make_vectors
 
-BASE = 2**62  # fingerprints are large: a float would merge neighbours
 FORMS = [
     pytest.param(same_tower, bidirectional, id=f"{same_tower}-{'both' if bidirectional else 'one'}")
     for same_tower, bidirectional in [
@@ -34,33 +33,6 @@ def make_loss(same_tower, **arguments):
     return SamToNe(same_tower=same_tower, **arguments)
 
 
-def make_vectors(rng, num_pairs, num_negatives=0, dim=5):
-    """Rows of any length, not only 1."""
-    shapes = {"query": (num_pairs, dim), "document": (num_pairs, dim)}
-    if num_negatives:
-        shapes["negative"] = (num_pairs, num_negatives, dim)
-    return {name: rng.normal(size=shape).astype("float32") for name, shape in shapes.items()}
-
-
-def make_ids(rng, num_pairs, num_negatives=0, num_positives=3):
-    """Fingerprints with many collisions, known positives, and empty slots of negatives."""
-    few = max(2, num_pairs // 2)
-    document_id = BASE + rng.integers(0, few + 2, num_pairs)
-    positive_ids = BASE + rng.integers(0, 2 * num_pairs + 4, (num_pairs, num_positives))
-    positive_ids[rng.random(positive_ids.shape) < 0.3] = -1
-    positive_ids[:, 0] = document_id
-    ids = {
-        "query_id": rng.integers(0, few + 2, num_pairs),
-        "document_id": document_id,
-        "positive_ids": positive_ids,
-    }
-    if num_negatives:
-        negative_id = BASE + rng.integers(0, 2 * num_pairs + 4, (num_pairs, num_negatives))
-        negative_id[rng.random(negative_id.shape) < 0.2] = -1
-        ids["negative_id"] = negative_id
-    return ids
-
-
 def check_value(vectors, ids, same_tower, **arguments):
     rows = oracle.contrastive_rows(**vectors, **ids, same_tower=same_tower, **arguments)
     want = rows.pop("loss")
@@ -75,28 +47,6 @@ def check_value(vectors, ids, same_tower, **arguments):
     for name, value in rows.items():
         np.testing.assert_allclose(getattr(found, name), value, rtol=1e-6, err_msg=name)
     return want
-
-
-def as_pairs(vectors, ids):
-    tensors = {name: tf.constant(value) for name, value in {**vectors, **ids}.items()}
-    names = ("query_id", "document_id", "negative_id", "positive_ids")
-    return PairVectors(
-        tensors["query"],
-        tensors["document"],
-        tensors.get("negative"),
-        PairIds(*(tensors.get(name) for name in names)),
-    )
-
-
-def gradients(loss, vectors, ids, row=None):
-    """Gradient of the summed loss, or of one row's, with respect to every vector."""
-    inputs = {name: tf.constant(value) for name, value in vectors.items()}
-    with tf.GradientTape() as tape:
-        tape.watch(inputs)
-        value = loss(**inputs, **ids)
-        value = tf.reduce_sum(value) if row is None else value[row]
-    found = tape.gradient(value, inputs)
-    return {name: tf.convert_to_tensor(found[name]).numpy() for name in inputs}
 
 
 # --- value ---------------------------------------------------------------------------------
@@ -620,6 +570,12 @@ def test_config_holds_what_was_given():
         "directions": "mean",
         "masks": ["id", "positives"],
         "negatives_scope": "own",
+        "learn_temperature": False,
+        "min_temperature": 0.01,
+        "max_temperature": 1.0,
+        "log_q": False,
+        "similarity_margin": None,
+        "similarity_margin_kind": "absolute",
     }
     assert "same_tower" not in InBatchSoftmax().get_config()
 

@@ -5,12 +5,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from samtone_tf.losses.contrastive import InBatchSoftmax, PairVectors, SamToNe
-from samtone_tf.losses.masks import PairIds
+from samtone_tf.losses.contrastive import InBatchSoftmax, SamToNe
+from samtone_tf.losses.inputs import PairVectors
 from samtone_tf.losses.tiled import tiled_rows
 from tests import checks
 from tests.losses import oracle
-from tests.losses.test_contrastive import ALL, FORMS, as_pairs, make_ids, make_loss, make_vectors
+from tests.losses.cases import CASES, SOFTMAX, as_pairs, make_ids, make_log_q, make_vectors
+from tests.losses.test_contrastive import ALL, FORMS, make_loss
 
 FIRST, NUM_ROWS, NUM_PAIRS = 3, 7, 12  # the local rows are 3 to 9 of 12 pairs
 TILES = [1, 3, 4, 7, 100]  # 3 and 4 do not divide 7: the last tile is padded
@@ -21,13 +22,12 @@ def make_columns(seed=0, num_pairs=NUM_PAIRS, num_negatives=2, given=None):
     rng = np.random.default_rng(seed)
     ids = make_ids(rng, num_pairs, num_negatives)
     ids = {name: value for name, value in ids.items() if given is None or name in given}
-    return as_pairs(make_vectors(rng, num_pairs, num_negatives), ids)
+    vectors = make_vectors(rng, num_pairs, num_negatives)
+    return as_pairs(vectors, {**ids, **make_log_q(rng, num_pairs)})
 
 
 def slice_rows(pairs, first=FIRST, size=NUM_ROWS):
-    ids = PairIds(*(None if x is None else x[first : first + size] for x in pairs.ids))
-    vectors = [None if x is None else x[first : first + size] for x in pairs[:3]]
-    return PairVectors(*vectors, ids)
+    return tf.nest.map_structure(lambda x: x[first : first + size], pairs)
 
 
 def results(function, rows, columns, first_row, weights):
@@ -123,6 +123,39 @@ def test_ids_that_are_absent_mask_nothing(given):
 @pytest.mark.parametrize("temperature", [1.0, 0.01])
 def test_other_temperatures(temperature):
     check_against_rows(SamToNe(temperature, "both"), make_columns(5), 3)
+
+
+@pytest.mark.parametrize("options", [{}, {"similarity_margin": 0.1}, {"log_q": True}], ids=str)
+@pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
+def test_every_loss(case, options):
+    if "log_q" in options and not case.has_temperature:
+        pytest.skip("a triplet loss has no log Q")
+    found, _ = check_against_rows(case.make(**options), make_columns(8), 3)
+    assert 0 < found.masked.numpy().max() < 1
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize("case", SOFTMAX.values(), ids=list(SOFTMAX))
+def test_a_temperature_that_is_given_has_a_gradient(case, jit_compile):
+    loss, columns = case.make(), make_columns(9)
+    rows, weights = slice_rows(columns), tf.random.uniform((NUM_ROWS,), seed=1)
+
+    @tf.function(jit_compile=jit_compile)
+    def both(temperature):
+        found = []
+        for function in (loss.rows, lambda *a: tiled_rows(loss, *a, tile_size=3)):
+            with tf.GradientTape() as tape:
+                tape.watch(temperature)
+                value = function(rows, columns, FIRST, temperature).loss
+                total = tf.reduce_sum(value * weights)
+            found.append((value, tape.gradient(total, temperature)))
+        return found
+
+    (want, slope), (got, slope_of_tiles) = both(tf.constant(0.2))
+    np.testing.assert_allclose(got, want, atol=1e-5)
+    assert np.abs(got - loss.rows(rows, columns, FIRST).loss).max() > 0.1  # not its own, 0.05
+    checks.assert_nonzero(slope)
+    np.testing.assert_allclose(slope_of_tiles, slope, rtol=1e-5)
 
 
 def test_without_a_graph():

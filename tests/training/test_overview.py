@@ -70,6 +70,9 @@ def test_a_table_is_aligned():
         ({"same_tower": "query"}, 0, "7 documents and 7 queries"),
         ({"same_tower": "both"}, 0, "7 documents and 7 queries"),
         ({"same_tower": "document"}, 0, "7 documents"),
+        ({"name": "gte"}, 0, "7 documents and 7 queries"),
+        ({"name": "pair"}, 0, "7 documents"),
+        ({"name": "triplet", "same_tower": "both"}, 0, "7 documents and 7 queries"),
         ({"name": "in_batch_softmax"}, 2, "23 documents"),  # 7 + 8 × 2
         ({"name": "in_batch_softmax", "negatives_scope": "own"}, 2, "9 documents"),  # 7 + 2
     ],

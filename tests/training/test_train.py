@@ -10,6 +10,9 @@ import pytest
 from samtone_tf.config import LossConfig, ModelConfig, TrainConfig
 from samtone_tf.data.tokenizer import Tokenizer
 from samtone_tf.losses.contrastive import InBatchSoftmax, SamToNe
+from samtone_tf.losses.gte import Gte
+from samtone_tf.losses.pair import Pair
+from samtone_tf.losses.triplet import Triplet
 from samtone_tf.optimizers.adafactor import Adafactor
 from samtone_tf.training import train as training
 from samtone_tf.training.run_folder import load_model
@@ -266,6 +269,37 @@ def test_losses_by_name():
     want = InBatchSoftmax(bidirectional=False, masks=(), **common)
     assert type(plain) is InBatchSoftmax
     assert plain.get_config() == want.get_config()
+
+
+@pytest.mark.parametrize(
+    ("config", "want"),
+    [
+        (LossConfig("pair", alpha=0.3, other_queries=True), Pair(0.05, 0.3, True)),
+        (LossConfig("triplet", "both", margin=0.4), Triplet(0.4, "both")),
+        (
+            LossConfig("triplet", reduction="mean", similarity_margin=0.1),
+            Triplet(reduction="mean", similarity_margin=0.1),
+        ),
+        (LossConfig("gte", log_q=True), Gte(0.05, log_q=True)),
+        (
+            LossConfig(learn_temperature=True, max_temperature=0.5),
+            SamToNe(0.05, learn_temperature=True, max_temperature=0.5),
+        ),
+    ],
+    ids=lambda value: value.name if isinstance(value, LossConfig) else "",
+)
+def test_other_losses_by_name(config, want):
+    got = training.make_loss(config)
+    assert type(got) is type(want)
+    assert got.get_config() == want.get_config()
+
+
+def test_a_description_names_the_temperature_there_is():
+    assert training.describe_temperature(LossConfig("triplet")) == {}
+    learned = LossConfig(learn_temperature=True)
+    assert training.describe_temperature(learned) == {
+        "temperature": "0.05 (a scale of 20), learned from 0.01 to 1"
+    }
 
 
 @pytest.mark.parametrize(
