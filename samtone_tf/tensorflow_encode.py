@@ -17,6 +17,8 @@ import tensorflow as tf
 
 from samtone_tf.dual_encoder import DualEncoder
 
+SIDES = ("query", "document")
+
 Embeddings = dict[str, tf.Tensor]
 PullBack = Callable[[Embeddings], list[tf.Tensor]]
 """Gradient of the embeddings → gradient of each trainable variable, dense."""
@@ -35,31 +37,29 @@ def encode(
     model: DualEncoder, batch: Mapping[str, Any], training: bool, chunk: tf.Tensor | int = 0
 ) -> Embeddings:
     """Embeddings of some rows: `query`, `document` and perhaps `negatives`."""
-    if training:
-        set_dropout_seeds(model, "query", chunk)
-    local = {"query": model.encode_query(batch["query"], training=training)}
-    if training:
-        set_dropout_seeds(model, "document", chunk)
-    return {**local, **model.encode_documents_and_negatives(batch, training=training)}
+    seeds = [dropout_seed(model, side, chunk) if training else None for side in SIDES]
+    return {
+        "query": model.encode_query(batch["query"], training, seeds[0]),
+        **model.encode_documents_and_negatives(batch, training, seeds[1]),
+    }
 
 
-def set_dropout_seeds(model: DualEncoder, side: str, chunk: tf.Tensor | int) -> None:
-    """Makes dropout a function of (seed, step, chunk, tower): nothing random is carried along.
+def dropout_seed(model: DualEncoder, side: str, chunk: tf.Tensor | int) -> tf.Tensor:
+    """The seed of one pass: a function of (seed, step, chunk, tower), with nothing carried along.
 
     `chunk` counts the pieces of the global batch, replica after replica; a replica that
     encodes all at once is one piece. So replicas draw different masks, the same pieces
     draw the same on any number of replicas, and a run that goes on at step k draws what
     the undisturbed run would have drawn.
+
+    Returns:
+        int64 `(2,)`.
     """
-    tower = model.query_tower if side == "query" else model.document_tower
-    states = [v for v in tower.variables if v.path.endswith("seed_generator_state")]
     # An odd factor: chunks stay apart in all 32 bits.
     spread = tf.cast(chunk, "uint32") * tf.constant(2654435761, "uint32")
-    step = tf.cast(model.optimizer.iterations.value, "uint32")
-    for i, state in enumerate(states):
-        key = zlib.crc32(f"{model.seed} {side} {i}".encode())
-        first = tf.bitwise.bitwise_xor(tf.constant(key, "uint32"), spread)
-        state.assign(tf.cast(tf.stack([first, step]), state.dtype))
+    key = tf.constant(zlib.crc32(f"{model.seed} {side}".encode()), "uint32")
+    first = tf.cast(tf.bitwise.bitwise_xor(key, spread), "int64")
+    return tf.stack([first, tf.cast(model.optimizer.iterations.value, "int64")])
 
 
 def _in_one_pass(model: DualEncoder, batch: Mapping[str, Any]) -> tuple[Embeddings, PullBack]:
@@ -75,7 +75,7 @@ def _in_chunks(
     first = replica_id() * num_chunks
 
     def rows(tensors, i: tf.Tensor):
-        return tf.nest.map_structure(lambda x: x[i * chunk_size : (i + 1) * chunk_size], tensors)
+        return tf.nest.map_structure(lambda x: _chunk(x, i, chunk_size), tensors)
 
     texts = {name: batch[name] for name in ("query", "document", "negatives") if name in batch}
     local = _forward(model, texts, chunk_size, num_chunks, first, rows)
@@ -83,7 +83,7 @@ def _in_chunks(
     def pull_back(upstream: Embeddings) -> list[tf.Tensor]:
         def add_chunk(i, totals):
             with tf.GradientTape() as tape:
-                again = encode(model, _fixed(rows(texts, i), chunk_size), True, chunk=first + i)
+                again = encode(model, rows(texts, i), True, chunk=first + i)
             found = _gradients(model, tape, again, rows(upstream, i))
             return i + 1, [total + gradient for total, gradient in zip(totals, found, strict=True)]
 
@@ -97,7 +97,7 @@ def _forward(model, texts, chunk_size: int, num_chunks: int, first, rows) -> Emb
     """All embeddings, chunk after chunk, with nothing kept for a gradient."""
 
     def encode_chunk(i, arrays):
-        found = encode(model, _fixed(rows(texts, i), chunk_size), True, chunk=first + i)
+        found = encode(model, rows(texts, i), True, chunk=first + i)
         return i + 1, {name: arrays[name].write(i, found[name]) for name in arrays}
 
     shapes = {name: (chunk_size, model.embedding_dim) for name in ("query", "document")}
@@ -138,9 +138,10 @@ def _gradients(model, tape: tf.GradientTape, outputs: Embeddings, upstream: Embe
     return [tf.convert_to_tensor(gradient) for gradient in found]
 
 
-def _fixed(tensors, chunk_size: int):
-    """The same tensors with the static shape that slicing by a loop's counter has lost."""
-    return tf.nest.map_structure(lambda x: tf.ensure_shape(x, (chunk_size, *x.shape[1:])), tensors)
+def _chunk(x: tf.Tensor, i: tf.Tensor, size: int) -> tf.Tensor:
+    """Rows i·size to (i + 1)·size; with a size that XLA sees as fixed, as x[a:b] has not."""
+    rest = x.shape[1:]
+    return tf.slice(x, [i * size, *[0] * len(rest)], [size, *rest])
 
 
 def count_chunks(batch: Mapping[str, Any], chunk_size: int) -> int | tf.Tensor:

@@ -15,6 +15,7 @@ from samtone_tf.losses.contrastive import InBatchSoftmax, SamToNe
 from samtone_tf.optimizers.adafactor import Adafactor
 from samtone_tf.optimizers.schedules import LinearDecay
 from samtone_tf.training.callbacks import Report, SaveEvery
+from samtone_tf.training.initial_weights import initial_tokenizer, start_from
 from samtone_tf.training.model_card import write_model_card
 from samtone_tf.training.resume import (
     check_resumable,
@@ -63,6 +64,8 @@ def train(
         check_new_run(out)
         if config.data.vocabulary and tokenizer is None:
             tokenizer = Tokenizer.from_file(config.data.vocabulary)  # fails early, if it does
+        if config.model.init:
+            tokenizer = initial_tokenizer(config.model.init, tokenizer)
     if config.train.deterministic:
         from samtone_tf import tensorflow_step
 
@@ -90,7 +93,12 @@ def start(
 ) -> tuple[Path, DualEncoder]:
     """A new run folder and an untrained model."""
     model = make_model(config, tokenizer)
-    return make_run_folder(out, config, tokenizer, batches.fingerprint), model
+    run = make_run_folder(out, config, tokenizer, batches.fingerprint)
+    if config.model.init:
+        # Saved at once: from here on the run needs no other folder, not even to be resumed.
+        model.optimizer.build(model.trainable_variables)
+        save_model(model, run)
+    return run, model
 
 
 def go_on(
@@ -99,7 +107,7 @@ def go_on(
     """A run folder that is there, and its model as it was saved last."""
     check_same_data(run, batches.fingerprint)
     warn_of_changes(run)
-    # Killed before its first save, a run begins again: the same weights follow from the seed.
+    # Killed before its first save, a run begins again: with the same weights as before.
     model = last_checkpoint(run) or make_model(config, tokenizer)
     step = int(model.optimizer.iterations)
     forget_reports_after(run, step)
@@ -129,7 +137,7 @@ def make_batches(config: RunConfig, data: RetrievalData, tokenizer: Tokenizer) -
 
 
 def make_model(config: RunConfig, tokenizer: Tokenizer) -> DualEncoder:
-    """A compiled, untrained model; its weights follow from the seed."""
+    """A compiled, untrained model; its weights follow from the seed, or from `model.init`."""
     keras.utils.set_random_seed(config.train.seed)
     model = DualEncoder(
         config.model.encoder(tokenizer.vocabulary_size),
@@ -137,6 +145,7 @@ def make_model(config: RunConfig, tokenizer: Tokenizer) -> DualEncoder:
         embedding_dim=config.model.vector_dim,
         seed=config.train.seed,
         gradient_cache_chunk=config.train.gradient_cache_chunk,
+        freeze=config.model.freeze,
         dtype=config.model.dtype,
     )
     model.compile(
@@ -144,6 +153,8 @@ def make_model(config: RunConfig, tokenizer: Tokenizer) -> DualEncoder:
         loss=make_loss(config.loss),
         jit_compile=config.train.jit_compile,
     )
+    if config.model.init:
+        start_from(model, config.model.init)
     return model
 
 
