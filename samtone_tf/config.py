@@ -23,8 +23,13 @@ ARCHITECTURES: dict[str, tuple[str, ...]] = {
     "sde": ("token_embedding", "encoder", "projection"),
     "ade_spl": ("projection",),
     "ade": (),
+    "ade_ste": ("token_embedding",),
+    "ade_fte": (),
 }
 """Architecture → the parts that the two towers share (Dong et al. 2022)."""
+
+FROZEN: dict[str, tuple[str, ...]] = {"ade_fte": ("token_embedding",)}
+"""Architecture → the parts that do not train, where its name says so."""
 
 PARTS = ARCHITECTURES["sde"]
 """What two towers can share; `"encoder"` is all of T5 above its token table."""
@@ -54,7 +59,7 @@ def shared_parts(architecture: str | list[str] | tuple[str, ...]) -> tuple[str, 
     """The parts that two towers share, in the order of `PARTS`.
 
     Args:
-        architecture: `"sde"`, `"ade_spl"`, `"ade"`, or the parts themselves.
+        architecture: a name out of `ARCHITECTURES`, or the parts themselves.
 
     Raises:
         ValueError: unknown name or part.
@@ -66,13 +71,53 @@ def shared_parts(architecture: str | list[str] | tuple[str, ...]) -> tuple[str, 
                 f"parts out of {', '.join(PARTS)}. Received: architecture={architecture!r}."
             )
         return ARCHITECTURES[architecture]
-    unknown = [part for part in architecture if part not in PARTS]
+    return _parts("architecture", architecture)
+
+
+def frozen_parts(
+    architecture: str | list[str] | tuple[str, ...], freeze: str | list[str] | tuple[str, ...]
+) -> tuple[str, ...]:
+    """The parts of both towers that do not train, in the order of `PARTS`.
+
+    Args:
+        architecture: its name may freeze parts, too (`FROZEN`).
+        freeze: the parts, as a list or separated by commas; `"none"` and `""` are none.
+
+    Raises:
+        ValueError: unknown part, or nothing left to train.
+    """
+    if isinstance(freeze, str):
+        freeze = [part.strip() for part in freeze.split(",") if part.strip() not in ("", "none")]
+    by_name = FROZEN.get(architecture, ()) if isinstance(architecture, str) else ()
+    frozen = _parts("freeze", (*by_name, *freeze))
+    if frozen == PARTS:
+        raise ValueError(
+            f"`freeze` must leave a part that trains, out of {', '.join(PARTS)}. "
+            f"Received: architecture={architecture!r}, freeze={list(freeze)!r}."
+        )
+    return frozen
+
+
+def _parts(argument: str, names: list[str] | tuple[str, ...]) -> tuple[str, ...]:
+    unknown = [part for part in names if part not in PARTS]
     if unknown:
         raise ValueError(
-            f"`architecture` may list the shared parts {', '.join(PARTS)}. "
+            f"`{argument}` may list the parts {', '.join(PARTS)}. "
             f"Received: {', '.join(map(repr, unknown))}."
         )
-    return tuple(part for part in PARTS if part in architecture)
+    return tuple(part for part in PARTS if part in names)
+
+
+def check_init(init: str | None) -> None:
+    """Raises ValueError unless `init` is None or `run:PATH`."""
+    if init is None:
+        return
+    kind, colon, path = init.partition(":")
+    if kind != "run" or not colon or not path:
+        raise ValueError(
+            "`model.init` must be run:FOLDER, a run folder or a .keras file. "
+            f"Received: model.init={init!r}."
+        )
 
 
 def mask_rules(masks: str | list[str] | tuple[str, ...]) -> tuple[str, ...]:
@@ -135,8 +180,9 @@ class ModelConfig:
 
     Args:
         size: mini, t5.1.1-small, t5.1.1-base, t5.1.1-large, t5.1.1-xl or t5.1.1-xxl.
-        architecture: sde (towers share all), ade_spl (share the projection), ade (share
-            nothing), or a list out of token_embedding, encoder, projection.
+        architecture: sde (towers share all), ade_spl (share the projection), ade_ste (share
+            the token embedding), ade (share nothing), ade_fte (the same, token embedding
+            frozen), or a list of what they share, out of token_embedding, encoder, projection.
         embedding_dim: width of the vectors; 768 for T5 sizes and 256 for mini unless set.
         num_layers: blocks, if not the size's.
         hidden_dim: width of the hidden states, if not the size's.
@@ -145,6 +191,12 @@ class ModelConfig:
         feedforward_dim: width inside the feed-forward network, if not the size's.
         dropout: rate, 0 to 1.
         dtype: float32 or mixed_bfloat16.
+        freeze: parts that do not train, out of token_embedding, encoder, projection; none
+            freezes nothing.
+        remat: compute each block's activations again in the backward pass instead of keeping
+            them; less memory, about a third more time, the same numbers.
+        init: weights to start from, as run:FOLDER, a run folder or a .keras file of the same
+            size and vocabulary; the optimizer starts anew.
     """
 
     size: str = "mini"
@@ -157,9 +209,14 @@ class ModelConfig:
     feedforward_dim: int | None = None
     dropout: float = 0.1
     dtype: Literal["float32", "mixed_bfloat16"] = "float32"
+    freeze: str | list[str] = field(default_factory=list)
+    remat: bool = False
+    init: str | None = None
 
     def __post_init__(self):
         shared_parts(self.architecture)
+        frozen_parts(self.architecture, self.freeze)
+        check_init(self.init)
         self.encoder(vocabulary_size=T5_VOCABULARY_SIZE)
         if self.embedding_dim is not None:
             check_at_least("model.embedding_dim", self.embedding_dim, 1)
@@ -180,6 +237,7 @@ class ModelConfig:
             head_dim=self.head_dim,
             feedforward_dim=self.feedforward_dim,
             dropout=self.dropout,
+            remat=self.remat,
         )
 
     @property

@@ -12,7 +12,7 @@ import keras
 from keras import ops
 
 from samtone_tf.checks import check_at_least
-from samtone_tf.config import shared_parts
+from samtone_tf.config import frozen_parts, shared_parts
 from samtone_tf.encoder_config import EncoderConfig
 from samtone_tf.losses.base import DualEncoderLoss
 from samtone_tf.losses.inputs import PairLogQ, PairVectors
@@ -30,8 +30,9 @@ Tokens = Mapping[str, Tensor]
 class DualEncoder(keras.Model):
     """Symmetric and asymmetric T5 dual encoders, which differ in what the towers share.
 
-    `"sde"` shares everything, `"ade_spl"` the projection, `"ade"` nothing; a list names
-    the shared parts out of `token_embedding`, `encoder`, `projection` (Dong et al. 2022).
+    `"sde"` shares everything, `"ade_spl"` the projection, `"ade_ste"` the token embedding,
+    `"ade"` nothing; a list names the shared parts out of `token_embedding`, `encoder`,
+    `projection`. `"ade_fte"` shares nothing and freezes the token embedding (Dong et al. 2022).
 
     Call: a batch dict with `query` and `document` (and optional `negatives`), each
     `{"token_ids": int32 (B, L), "padding_mask": bool (B, L)}`, negatives `(B, N, L)`.
@@ -45,7 +46,8 @@ class DualEncoder(keras.Model):
 
     Args:
         encoder: a size by name, an `EncoderConfig`, or a dict of its fields.
-        architecture: `"sde"`, `"ade"`, `"ade_spl"`, or a list of shared parts.
+        architecture: `"sde"`, `"ade"`, `"ade_spl"`, `"ade_ste"`, `"ade_fte"`, or a list of
+            shared parts.
         embedding_dim: D.
         vocabulary_size: rows of the token table, if not the encoder's.
         dropout: rate, if not the encoder's.
@@ -53,9 +55,15 @@ class DualEncoder(keras.Model):
         gradient_cache_chunk: rows that a replica encodes at a time in training; memory
             follows it and not the batch, at the price of a second forward pass. None
             encodes all at once. TensorFlow only.
+        freeze: parts of both towers that do not train. A frozen part that the towers do not
+            share starts with equal weights in both, as it would from pretrained ones: a text
+            must not become two things before anything was learnt.
+        remat: whether the backward pass computes each block's activations again instead of
+            keeping them, if not the encoder's: less memory, about a third more time.
 
     Raises:
-        ValueError: unknown size, architecture or field; a float16 dtype policy.
+        ValueError: unknown size, architecture, part or field; nothing left to train; a float16
+            dtype policy.
 
     Example:
 
@@ -76,6 +84,8 @@ class DualEncoder(keras.Model):
         dropout: float | None = None,
         seed: int = 0,
         gradient_cache_chunk: int | None = None,
+        freeze: str | list[str] | tuple[str, ...] = (),
+        remat: bool | None = None,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -87,7 +97,7 @@ class DualEncoder(keras.Model):
             )
         check_at_least("embedding_dim", embedding_dim, 1)
         self.encoder_config = EncoderConfig.make(
-            encoder, vocabulary_size=vocabulary_size, dropout=dropout
+            encoder, vocabulary_size=vocabulary_size, dropout=dropout, remat=remat
         )
         self.architecture = architecture if isinstance(architecture, str) else list(architecture)
         self.embedding_dim = embedding_dim
@@ -95,6 +105,7 @@ class DualEncoder(keras.Model):
         if gradient_cache_chunk is not None:
             check_at_least("gradient_cache_chunk", gradient_cache_chunk, 1)
         self.gradient_cache_chunk = gradient_cache_chunk
+        self.freeze = list(frozen_parts(architecture, freeze))
         shared = shared_parts(architecture)
         make = dict(config=self.encoder_config, embedding_dim=embedding_dim)
         self.query_tower = Tower(**make, dtype=self.dtype_policy, name="query_tower")
@@ -110,6 +121,8 @@ class DualEncoder(keras.Model):
         # All sizes are known, so the weights exist at once: nothing has to run
         # on a batch before an optimizer is built or weights are loaded.
         self.build()
+        for part in self.freeze:
+            self._freeze(part)
 
     def build(self, input_shape=None):
         """Makes the weights; sizes come from the constructor."""
@@ -118,37 +131,50 @@ class DualEncoder(keras.Model):
                 tower.build()
         self.built = True
 
+    def _freeze(self, part: str) -> None:
+        query, document = self.query_tower.parts[part], self.document_tower.parts[part]
+        query.trainable = document.trainable = False
+        if document is not query:
+            document.set_weights(query.get_weights())
+
     def call(self, batch: Mapping[str, Any], training: bool | None = None) -> dict[str, Tensor]:
         return {
             "query": self.encode_query(batch["query"], training=training),
             **self.encode_documents_and_negatives(batch, training=training),
         }
 
-    def encode_query(self, tokens: Tokens, training: bool | None = False) -> Tensor:
+    def encode_query(
+        self, tokens: Tokens, training: bool | None = False, seed: Tensor | None = None
+    ) -> Tensor:
         """Unit vectors of queries, float32 `(B, D)`."""
-        return self.query_tower(
-            tokens["token_ids"], padding_mask=tokens["padding_mask"], training=training
-        )
+        return self._encode(self.query_tower, tokens, training, seed)
 
-    def encode_document(self, tokens: Tokens, training: bool | None = False) -> Tensor:
+    def encode_document(
+        self, tokens: Tokens, training: bool | None = False, seed: Tensor | None = None
+    ) -> Tensor:
         """Unit vectors of documents, float32 `(B, D)`."""
-        return self.document_tower(
-            tokens["token_ids"], padding_mask=tokens["padding_mask"], training=training
-        )
+        return self._encode(self.document_tower, tokens, training, seed)
+
+    def _encode(self, tower: Tower, tokens: Tokens, training, seed) -> Tensor:
+        token_ids, padding_mask = tokens["token_ids"], tokens["padding_mask"]
+        return tower(token_ids, padding_mask=padding_mask, training=training, seed=seed)
 
     def encode_documents_and_negatives(
-        self, batch: Mapping[str, Any], training: bool | None = False
+        self,
+        batch: Mapping[str, Any],
+        training: bool | None = False,
+        seed: Tensor | None = None,
     ) -> dict[str, Tensor]:
         """`document` `(B, D)` and, if the batch has them, `negatives` `(B, N, D)`, in one pass."""
         if "negatives" not in batch:
-            return {"document": self.encode_document(batch["document"], training=training)}
+            return {"document": self.encode_document(batch["document"], training, seed)}
         num = batch["negatives"]["token_ids"].shape[1]
         tokens = {}
         for name, positive in batch["document"].items():
             negative = batch["negatives"][name]
             flat = ops.reshape(negative, (-1, negative.shape[-1]))
             tokens[name] = ops.concatenate([positive, flat], axis=0)  # (B + B·N, L)
-        vectors = self.encode_document(tokens, training=training)
+        vectors = self.encode_document(tokens, training, seed)
         size = ops.shape(batch["document"]["token_ids"])[0]
         negatives = ops.reshape(vectors[size:], (-1, num, self.embedding_dim))
         return {"document": vectors[:size], "negatives": negatives}
@@ -281,6 +307,7 @@ class DualEncoder(keras.Model):
             "embedding_dim": self.embedding_dim,
             "seed": self.seed,
             "gradient_cache_chunk": self.gradient_cache_chunk,
+            "freeze": self.freeze,
         }
 
 

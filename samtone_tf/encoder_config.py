@@ -41,6 +41,8 @@ class EncoderConfig:
         num_buckets: relative position buckets.
         max_distance: tokens, beyond which all distances are one.
         dropout: rate, 0 to 1.
+        remat: in training, keep the input of each block alone and compute the rest again in
+            the backward pass: less memory, about a third more time, the same numbers.
     """
 
     num_layers: int
@@ -54,6 +56,7 @@ class EncoderConfig:
     num_buckets: int = 32
     max_distance: int = 128
     dropout: float = 0.0
+    remat: bool = False
 
     def __post_init__(self):
         for name in ("num_layers", "hidden_dim", "num_heads", "head_dim", "feedforward_dim"):

@@ -18,6 +18,8 @@ import tensorflow as tf
 
 from samtone_tf.dual_encoder import DualEncoder
 
+SIDES = ("query", "document")
+
 Embeddings = dict[str, tf.Tensor]
 PullBack = Callable[[Embeddings], list[tf.Tensor]]
 """Gradient of the embeddings → gradient of each trainable variable, dense."""
@@ -36,12 +38,11 @@ def encode(
     model: DualEncoder, batch: Mapping[str, Any], training: bool, chunk: tf.Tensor | int = 0
 ) -> Embeddings:
     """Embeddings of some rows: `query`, `document` and perhaps `negatives`."""
-    if training:
-        set_dropout_seeds(model, "query", chunk)
-    local = {"query": model.encode_query(batch["query"], training=training)}
-    if training:
-        set_dropout_seeds(model, "document", chunk)
-    return {**local, **model.encode_documents_and_negatives(batch, training=training)}
+    seeds = [dropout_seed(model, side, chunk) if training else None for side in SIDES]
+    return {
+        "query": model.encode_query(batch["query"], training, seeds[0]),
+        **model.encode_documents_and_negatives(batch, training, seeds[1]),
+    }
 
 
 def make_text_encoder(
@@ -79,23 +80,22 @@ def make_text_encoder(
     return to_vectors
 
 
-def set_dropout_seeds(model: DualEncoder, side: str, chunk: tf.Tensor | int) -> None:
-    """Makes dropout a function of (seed, step, chunk, tower): nothing random is carried along.
+def dropout_seed(model: DualEncoder, side: str, chunk: tf.Tensor | int) -> tf.Tensor:
+    """The seed of one pass: a function of (seed, step, chunk, tower), with nothing carried along.
 
     `chunk` counts the pieces of the global batch, replica after replica; a replica that
     encodes all at once is one piece. So replicas draw different masks, the same pieces
     draw the same on any number of replicas, and a run that goes on at step k draws what
     the undisturbed run would have drawn.
+
+    Returns:
+        int64 `(2,)`.
     """
-    tower = model.query_tower if side == "query" else model.document_tower
-    states = [v for v in tower.variables if v.path.endswith("seed_generator_state")]
     # An odd factor: chunks stay apart in all 32 bits.
     spread = tf.cast(chunk, "uint32") * tf.constant(2654435761, "uint32")
-    step = tf.cast(model.optimizer.iterations.value, "uint32")
-    for i, state in enumerate(states):
-        key = zlib.crc32(f"{model.seed} {side} {i}".encode())
-        first = tf.bitwise.bitwise_xor(tf.constant(key, "uint32"), spread)
-        state.assign(tf.cast(tf.stack([first, step]), state.dtype))
+    key = tf.constant(zlib.crc32(f"{model.seed} {side}".encode()), "uint32")
+    first = tf.cast(tf.bitwise.bitwise_xor(key, spread), "int64")
+    return tf.stack([first, tf.cast(model.optimizer.iterations.value, "int64")])
 
 
 def _in_one_pass(model: DualEncoder, batch: Mapping[str, Any]) -> tuple[Embeddings, PullBack]:

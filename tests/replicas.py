@@ -41,6 +41,7 @@ def make_model(
     optimizer=None,
     chunk=None,
     loss=None,
+    remat=False,
     **arguments,
 ):
     from samtone_tf.dual_encoder import DualEncoder
@@ -54,6 +55,7 @@ def make_model(
             embedding_dim=8,
             dropout=dropout,
             gradient_cache_chunk=chunk,
+            remat=remat,
             name="model",
         )
         model.compile(
@@ -149,6 +151,16 @@ def cached(strategy):
         trained(name, model, checks.as_dataset(batches))
 
 
+def frozen(strategy):
+    """Dropout, four global chunks of 2, activations computed again, token tables at rest."""
+    batches = [checks.make_batch(8, 2, seed) for seed in range(STEPS)]
+    model = make_model(strategy, "ade_fte", dropout=0.5, chunk=2, remat=True)
+    parts = [tower.parts["token_embedding"] for tower in (model.query_tower, model.document_tower)]
+    before = [part.get_weights()[0] for part in parts]
+    trained("frozen", model, checks.as_dataset(batches))
+    found["frozen/tables"] = np.stack([*before, *(part.get_weights()[0] for part in parts)])
+
+
 def tiled(strategy):
     """What `several_steps` does for ade_spl, with the loss in tiles."""
     from samtone_tf import tensorflow_step
@@ -218,7 +230,7 @@ def texts(strategy):
 
 
 PARTS = {
-    1: (several_steps, no_rate, gradient, ragged, pairs, cached, tiled, losses, texts),
+    1: (several_steps, no_rate, gradient, ragged, pairs, cached, frozen, tiled, losses, texts),
     2: (
         several_steps,
         no_rate,
@@ -226,6 +238,7 @@ PARTS = {
         ragged,
         pairs,
         cached,
+        frozen,
         tiled,
         losses,
         texts,

@@ -120,6 +120,23 @@ def test_mask_rules(given, rules):
 
 
 @pytest.mark.parametrize(
+    ("architecture", "freeze", "parts"),
+    [
+        ("sde", "", ()),
+        ("sde", "none", ()),
+        ("ade", ["encoder", "token_embedding"], ("token_embedding", "encoder")),
+        ("ade", "projection, encoder", ("encoder", "projection")),
+        ("ade_fte", (), ("token_embedding",)),
+        ("ade_fte", "token_embedding", ("token_embedding",)),
+        (["projection"], ["projection"], ("projection",)),
+    ],
+    ids=str,
+)
+def test_frozen_parts(architecture, freeze, parts):
+    assert config.frozen_parts(architecture, freeze) == parts
+
+
+@pytest.mark.parametrize(
     ("make", "message"),
     [
         (lambda: DataConfig(query_length=1), "data.query_length=1"),
@@ -131,6 +148,9 @@ def test_mask_rules(given, rules):
         (lambda: ModelConfig(embedding_dim=0), "model.embedding_dim=0"),
         (lambda: ModelConfig(dropout=2), "dropout=2"),
         (lambda: ModelConfig(num_layers=0), "num_layers=0"),
+        (lambda: ModelConfig(freeze="pooling"), "'pooling'"),
+        (lambda: ModelConfig(freeze="token_embedding,encoder,projection"), "freeze=.*projection"),
+        (lambda: ModelConfig(init="t5-base"), "model.init='t5-base'"),
         (lambda: LossConfig(temperature=0), "temperature=0"),
         (lambda: LossConfig(masks="ids"), "'ids'"),
         (lambda: LossConfig(name="ranknet"), "loss.name='ranknet'"),

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from samtone_tf.config import ARCHITECTURES as NAMES
 from samtone_tf.dual_encoder import DualEncoder, pair_vectors
 from samtone_tf.losses.contrastive import InBatchSoftmax, SamToNe
 from tests import checks
@@ -25,11 +26,12 @@ ARCHITECTURES = {
     "list": ["token_embedding", "projection"],
     "whole list": ["token_embedding", "encoder", "projection"],
     "encoder only": ["encoder"],
+    "ade_ste": ["token_embedding"],
 }
 
 
 def spelled(name):
-    return name if name in ("sde", "ade", "ade_spl") else ARCHITECTURES[name]
+    return name if name in NAMES else ARCHITECTURES[name]
 
 
 def make_model(architecture="sde", **arguments):
@@ -168,6 +170,90 @@ def test_mixed_bfloat16_vectors_are_close_and_one_step_trains(architecture):
     assert all(np.isfinite(weight).all() for weight in half.get_weights())
 
 
+# --- freezing ------------------------------------------------------------------------------
+
+FROZEN = [
+    ("sde", "token_embedding", ["token_embedding"]),
+    ("ade", ["token_embedding", "encoder"], ["token_embedding", "encoder"]),
+    ("ade_spl", ("projection",), ["projection"]),
+    ("ade_fte", (), ["token_embedding"]),
+    ("ade_fte", "encoder, token_embedding", ["token_embedding", "encoder"]),
+    ("ade_ste", "none", []),
+]
+
+
+def values(model, parts):
+    towers = (model.query_tower, model.document_tower)
+    return [w for tower in towers for part in parts for w in tower.parts[part].get_weights()]
+
+
+@pytest.mark.parametrize(("architecture", "freeze", "parts"), FROZEN, ids=str)
+def test_frozen_parts_stay_to_the_bit_and_all_others_train(architecture, freeze, parts):
+    model = compiled(architecture, freeze=freeze)
+    others = [part for part in PER_TOWER if part not in parts]
+    before = {name: values(model, name) for name in (tuple(parts), tuple(others))}
+    checks.fit(model, [checks.make_batch(4)] * 2)
+    for name, old in before.items():
+        equal = [np.array_equal(a, b) for a, b in zip(old, values(model, name), strict=True)]
+        assert set(equal) <= {name == tuple(parts)}, name
+    trainable = {id(v) for v in model.trainable_variables}
+    for tower in (model.query_tower, model.document_tower):
+        for part, layer in tower.parts.items():
+            assert all((id(v) in trainable) == (part not in parts) for v in layer.weights), part
+    assert model.get_config()["freeze"] == parts
+
+
+def test_a_frozen_part_has_no_slots():
+    free, frozen = make_model("ade"), make_model("ade", freeze="token_embedding")
+    slots = []
+    for model in (free, frozen):
+        model.compile(keras.optimizers.Adam(), loss=SamToNe(0.05))
+        checks.fit(model, [checks.make_batch(4)])
+        slots.append(sum(v.shape == (50, 16) for v in model.optimizer.variables))
+    assert slots == [4, 0]  # two moments of two tables
+
+
+def test_frozen_parts_of_two_towers_start_equal_and_are_two():
+    for architecture in ("ade", "ade_fte", "ade_spl"):
+        model = make_model(architecture, freeze=["token_embedding"])
+        query, document = (tower.parts for tower in (model.query_tower, model.document_tower))
+        pairs = {part: (query[part], document[part]) for part in query}
+        assert pairs["token_embedding"][0] is not pairs["token_embedding"][1]
+        np.testing.assert_array_equal(*(x.get_weights()[0] for x in pairs["token_embedding"]))
+        kernels = [x.blocks[0].attention.query.kernel.numpy() for x in pairs["encoder"]]
+        assert np.abs(kernels[0] - kernels[1]).max() > 1e-3
+
+
+def test_a_frozen_model_saves_and_loads_with_different_tables(tmp_path):
+    model = compiled("ade", freeze="token_embedding", rate=0.01)
+    table = model.document_tower.parts["token_embedding"]
+    table.set_weights([2 * table.get_weights()[0]])
+    checks.fit(model, [checks.make_batch(4)])
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    for got, want in zip(values(loaded, PER_TOWER), values(model, PER_TOWER), strict=True):
+        np.testing.assert_array_equal(got, want)
+    places = [[v.trainable for v in m.query_tower.weights] for m in (loaded, model)]
+    assert places[0] == places[1]
+    assert len(loaded.trainable_variables) == len(model.trainable_variables) == 2 * 12
+    checks.fit(loaded, [checks.make_batch(4)])
+    np.testing.assert_array_equal(
+        loaded.document_tower.parts["token_embedding"].get_weights()[0], table.get_weights()[0]
+    )
+
+
+@pytest.mark.parametrize(
+    ("architecture", "freeze"),
+    [
+        ("sde", ["token_embedding", "encoder", "projection"]),
+        ("ade_fte", "encoder,projection"),
+    ],
+)
+def test_something_must_be_left_to_train(architecture, freeze):
+    with pytest.raises(ValueError, match="`freeze` must leave a part that trains.*projection"):
+        make_model(architecture, freeze=freeze)
+
+
 # --- saving --------------------------------------------------------------------------------
 
 SAVED = ("sde", "ade_spl", "ade", "list")
@@ -284,10 +370,11 @@ def test_float16_is_refused_with_the_reason(dtype):
         ({"encoder": {**checks.TINY, "depth": 2}}, r"Unknown encoder fields: \['depth'\]"),
         ({"architecture": "siamese"}, "sde, ade_spl, ade.*architecture='siamese'"),
         ({"architecture": ["pooling"]}, "token_embedding, encoder, projection.*'pooling'"),
+        ({"freeze": "decoder"}, "`freeze` may list the parts token_embedding.*'decoder'"),
         ({"embedding_dim": 0}, "embedding_dim=0"),
         ({"dropout": 1.5}, "dropout=1.5"),
     ],
-    ids=["size", "field", "architecture", "part", "embedding_dim", "dropout"],
+    ids=["size", "field", "architecture", "part", "frozen part", "embedding_dim", "dropout"],
 )
 def test_unknown_arguments_are_named(arguments, message):
     with pytest.raises(ValueError, match=message):

@@ -3,6 +3,7 @@
 import socket
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -207,17 +208,17 @@ def test_equal_seeds_train_equally_and_other_seeds_do_not():
     assert any(np.abs(results[2][name] - value).max() > 1e-3 for name, value in results[0].items())
 
 
-def test_layers_of_a_tower_draw_different_masks():
-    model = make_model(dropout=0.5)
-    tensorflow_encode.set_dropout_seeds(model, "query", 0)
-    states = [v.numpy() for v in model.query_tower.variables if "seed_generator" in v.path]
-    assert len(states) == 6
-    assert len({tuple(state) for state in states}) == 6
-
-
 def test_no_state_of_dropout_is_trained():
     paths = [variable.path for variable in make_model(dropout=0.5).trainable_variables]
     assert not [path for path in paths if "seed" in path]
+
+
+@pytest.mark.parametrize("chunk", [0, 1, 2**31, 2**32 - 1])
+def test_the_seed_of_a_pass_in_numbers(chunk):
+    model = make_model(dropout=0.5, seed=3)
+    model.optimizer.iterations.assign(5)
+    got = tensorflow_encode.dropout_seed(model, "document", tf.constant(chunk, "int64"))
+    assert got.numpy().tolist() == [zlib.crc32(b"3 document") ^ (chunk * 2654435761 % 2**32), 5]
 
 
 # --- metrics -------------------------------------------------------------------------------
@@ -456,6 +457,19 @@ def test_five_steps_on_two_replicas_equal_one_device(replicas, architecture):
     assert np.ptp(one["metrics"][:, 0]) > 0.01
     # The steps are short: what changed is compared by itself, too.
     assert_same_run(two, one, tolerance=1e-3, weights="change")
+
+
+@pytest.mark.multi_device
+@pytest.mark.slow
+def test_frozen_and_rematerialised_in_chunks_two_replicas_equal_one_device(replicas):
+    one, two = (replicas[number]["frozen"] for number in (1, 2))
+    assert_same_run(two, one)
+    assert_same_run(two, one, tolerance=1e-3, weights="change")
+    assert not [name for name in one if "token_embedding" in name]
+    for tables in (one["tables"], two["tables"]):  # of each tower, before and after
+        checks.assert_nonzero(tables)
+        for table in tables[1:]:
+            np.testing.assert_array_equal(table, tables[0])
 
 
 @pytest.mark.multi_device

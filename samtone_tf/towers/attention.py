@@ -6,6 +6,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from samtone_tf.towers.dropout import dropout
 from samtone_tf.types import Tensor
 
 # float32's lowest finite value, and not -inf: a row whose every key is masked
@@ -101,7 +102,8 @@ class T5Attention(keras.layers.Layer):
     Softmax is float32 whatever the dtype policy.
 
     Call: `states` `(B, L, H)`, `bias` float32 `(B or 1, heads or 1, L, L)`, which holds
-    the position bias and the padding mask. Returns `(B, L, H)`.
+    the position bias and the padding mask, `seed` of dropout, integers `(2,)`, or None for
+    none. Returns `(B, L, H)`.
 
     Args:
         hidden_dim: H.
@@ -133,7 +135,6 @@ class T5Attention(keras.layers.Layer):
         self.key = kernel("key", inner, hidden_dim**-0.5)
         self.value = kernel("value", inner, hidden_dim**-0.5)
         self.output_projection = kernel("output", hidden_dim, inner**-0.5)
-        self.weight_dropout = keras.layers.Dropout(dropout, dtype=self.dtype_policy)
 
     def build(self, input_shape=None):
         inner = self.num_heads * self.head_dim
@@ -142,7 +143,7 @@ class T5Attention(keras.layers.Layer):
         self.output_projection.build((None, None, inner))
         self.built = True
 
-    def call(self, states: Tensor, bias: Tensor, training: bool | None = None) -> Tensor:
+    def call(self, states: Tensor, bias: Tensor, seed: Tensor | None = None) -> Tensor:
         num_tokens = ops.shape(states)[1]
 
         def heads(projected):  # (B, L, heads * d) -> (B, heads, L, d)
@@ -159,7 +160,7 @@ class T5Attention(keras.layers.Layer):
         # Keras warns of a softmax over one element, which a text of one token is.
         alone = logits.shape[-1] == 1
         weights = ops.ones_like(logits) if alone else ops.softmax(logits, axis=-1)
-        weights = self.weight_dropout(ops.cast(weights, self.compute_dtype), training=training)
+        weights = dropout(ops.cast(weights, self.compute_dtype), self.dropout, seed, "weights")
         mixed = ops.transpose(ops.matmul(weights, value), (0, 2, 1, 3))
         mixed = ops.reshape(mixed, (-1, num_tokens, self.num_heads * self.head_dim))
         return self.output_projection(mixed)

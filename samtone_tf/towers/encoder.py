@@ -12,6 +12,8 @@ from keras import ops
 
 from samtone_tf.encoder_config import EncoderConfig
 from samtone_tf.towers.attention import LOWEST, T5Attention, T5RelativePositionBias, normal
+from samtone_tf.towers.dropout import dropout, fold
+from samtone_tf.towers.rematerialise import rematerialised
 from samtone_tf.types import Tensor
 
 
@@ -24,7 +26,8 @@ def rms_norm(name: str, dtype) -> keras.layers.Layer:
 class T5FeedForward(keras.layers.Layer):
     """Position-wise network: wo(f(wi_0 x) * wi_1 x) when gated, wo(f(wi_0 x)) otherwise.
 
-    Call: `states` `(B, L, H)`. Returns `(B, L, H)`.
+    Call: `states` `(B, L, H)`, `seed` of dropout, integers `(2,)`, or None for none.
+    Returns `(B, L, H)`.
 
     Args:
         hidden_dim: H.
@@ -54,7 +57,6 @@ class T5FeedForward(keras.layers.Layer):
         self.wi_0 = kernel("wi_0", feedforward_dim, hidden_dim)
         self.wi_1 = kernel("wi_1", feedforward_dim, hidden_dim) if gated else None
         self.wo = kernel("wo", hidden_dim, feedforward_dim)
-        self.inner_dropout = keras.layers.Dropout(dropout, dtype=self.dtype_policy)
 
     def build(self, input_shape=None):
         self.wi_0.build((None, None, self.hidden_dim))
@@ -63,13 +65,13 @@ class T5FeedForward(keras.layers.Layer):
         self.wo.build((None, None, self.feedforward_dim))
         self.built = True
 
-    def call(self, states: Tensor, training: bool | None = None) -> Tensor:
+    def call(self, states: Tensor, seed: Tensor | None = None) -> Tensor:
         inner = self.wi_0(states)
         gelu = self.activation == "gelu"
         inner = ops.gelu(inner, approximate=True) if gelu else ops.relu(inner)
         if self.gated:
             inner = inner * self.wi_1(states)
-        return self.wo(self.inner_dropout(inner, training=training))
+        return self.wo(dropout(inner, self.dropout, seed, "inner"))
 
     def get_config(self):
         return {
@@ -85,12 +87,14 @@ class T5FeedForward(keras.layers.Layer):
 class T5EncoderBlock(keras.layers.Layer):
     """Pre-norm attention and feed-forward, each added to its input.
 
-    Call: `states` `(B, L, H)`, `bias` float32 `(B, heads, L, L)`. Returns `(B, L, H)`.
+    Call: `states` `(B, L, H)`, `bias` float32 `(B, heads, L, L)`, `seed` of dropout, integers
+    `(2,)`, or None for none. Returns `(B, L, H)`.
     """
 
     def __init__(self, config: EncoderConfig, **kwargs):
         super().__init__(autocast=False, **kwargs)  # `bias` stays float32
         self.hidden_dim = config.hidden_dim
+        self.dropout = config.dropout
         policy = self.dtype_policy
         self.attention_norm = rms_norm("attention_norm", policy)
         self.attention = T5Attention(
@@ -111,8 +115,6 @@ class T5EncoderBlock(keras.layers.Layer):
             dtype=policy,
             name="feedforward",
         )
-        self.attention_dropout = keras.layers.Dropout(config.dropout, dtype=policy)
-        self.feedforward_dropout = keras.layers.Dropout(config.dropout, dtype=policy)
 
     def build(self, input_shape=None):
         shape = (None, None, self.hidden_dim)
@@ -120,11 +122,11 @@ class T5EncoderBlock(keras.layers.Layer):
             layer.build(shape)
         self.built = True
 
-    def call(self, states: Tensor, bias: Tensor, training: bool | None = None) -> Tensor:
-        mixed = self.attention(self.attention_norm(states), bias=bias, training=training)
-        states = states + self.attention_dropout(mixed, training=training)
-        inner = self.feedforward(self.feedforward_norm(states), training=training)
-        return states + self.feedforward_dropout(inner, training=training)
+    def call(self, states: Tensor, bias: Tensor, seed: Tensor | None = None) -> Tensor:
+        mixed = self.attention(self.attention_norm(states), bias=bias, seed=seed)
+        states = states + dropout(mixed, self.dropout, seed, "attention")
+        inner = self.feedforward(self.feedforward_norm(states), seed=seed)
+        return states + dropout(inner, self.dropout, seed, "feedforward")
 
 
 class T5Stack(keras.layers.Layer):
@@ -133,12 +135,15 @@ class T5Stack(keras.layers.Layer):
     It is a layer of its own because the towers of a dual encoder may share it
     without sharing the table, and the other way round.
 
-    Call: `states` `(B, L, H)`, `padding_mask` bool `(B, L)`. Returns `(B, L, H)`.
+    Call: `states` `(B, L, H)`, `padding_mask` bool `(B, L)`. Returns `(B, L, H)`. In training,
+    `seed`, integers `(2,)`, decides every dropout mask; None takes the next of a stream.
     """
 
     def __init__(self, config: EncoderConfig, **kwargs):
         super().__init__(**kwargs)
         self.hidden_dim = config.hidden_dim
+        self.dropout = config.dropout
+        self.remat = config.remat
         policy = self.dtype_policy
         self.position_bias = T5RelativePositionBias(
             config.num_heads,
@@ -153,8 +158,7 @@ class T5Stack(keras.layers.Layer):
             for i in range(config.num_layers)
         ]
         self.final_norm = rms_norm("final_norm", policy)
-        self.embedding_dropout = keras.layers.Dropout(config.dropout, dtype=policy)
-        self.final_dropout = keras.layers.Dropout(config.dropout, dtype=policy)
+        self.seeds = keras.random.SeedGenerator() if self.dropout else None
 
     def build(self, input_shape=None):
         shape = (None, None, self.hidden_dim)
@@ -162,15 +166,26 @@ class T5Stack(keras.layers.Layer):
             layer.build(shape)
         self.built = True
 
-    def call(self, states: Tensor, padding_mask: Tensor, training: bool | None = None) -> Tensor:
+    def call(
+        self,
+        states: Tensor,
+        padding_mask: Tensor,
+        training: bool | None = None,
+        seed: Tensor | None = None,
+    ) -> Tensor:
+        if not training:
+            seed = None
+        elif seed is None and self.dropout:
+            seed = self.seeds.next()
         bias = self.position_bias(states)
         keys = ops.cast(padding_mask, "bool")[:, None, None, :]
         # `where` and not a sum: lowest + bias would overflow to -inf.
         bias = ops.where(keys, bias, LOWEST)  # (B, heads, L, L)
-        states = self.embedding_dropout(states, training=training)
-        for block in self.blocks:
-            states = block(states, bias=bias, training=training)
-        return self.final_dropout(self.final_norm(states), training=training)
+        states = dropout(states, self.dropout, seed, "embedding")
+        for i, block in enumerate(self.blocks):
+            run = rematerialised(block) if self.remat and training else block
+            states = run(states, bias, seed=fold(seed, f"block_{i}"))
+        return dropout(self.final_norm(states), self.dropout, seed, "final")
 
 
 @keras.saving.register_keras_serializable("samtone_tf", "T5Encoder")
@@ -182,8 +197,8 @@ class T5Encoder(keras.layers.Layer):
     positions are relative.
 
     Call: `token_ids` int32 `(B, L)`, `padding_mask` bool `(B, L)`, True on real
-    tokens. Returns `(B, L, H)` in the compute dtype. States at padded positions
-    are meaningless.
+    tokens; `training` and `seed` as in `T5Stack`. Returns `(B, L, H)` in the compute
+    dtype. States at padded positions are meaningless.
 
     Args:
         config: a size by name (`"mini"`, `"t5.1.1-base"` …), an `EncoderConfig`,
@@ -230,9 +245,15 @@ class T5Encoder(keras.layers.Layer):
             self.stack.build((None, None, self.config.hidden_dim))
         self.built = True
 
-    def call(self, token_ids: Tensor, padding_mask: Tensor, training: bool | None = None) -> Tensor:
+    def call(
+        self,
+        token_ids: Tensor,
+        padding_mask: Tensor,
+        training: bool | None = None,
+        seed: Tensor | None = None,
+    ) -> Tensor:
         states = self.token_embedding(token_ids)
-        return self.stack(states, padding_mask=padding_mask, training=training)
+        return self.stack(states, padding_mask=padding_mask, training=training, seed=seed)
 
     def get_config(self):
         return {**super().get_config(), "config": self.config.to_dict()}

@@ -15,8 +15,8 @@ from samtone_tf.unit_norm import unit_norm
 class Tower(keras.layers.Layer):
     """One side of a dual encoder (Ni et al. 2022, section 3.1).
 
-    Call: `token_ids` int32 `(B, L)`, `padding_mask` bool `(B, L)`. Returns float32
-    `(B, D)`, rows of length 1 (0 for a row without tokens).
+    Call: `token_ids` int32 `(B, L)`, `padding_mask` bool `(B, L)`; `training` and `seed` as in
+    `T5Stack`. Returns float32 `(B, D)`, rows of length 1 (0 for a row without tokens).
 
     Args:
         config: what `T5Encoder` takes.
@@ -63,8 +63,14 @@ class Tower(keras.layers.Layer):
             self.projection.build((None, self.config.hidden_dim))
         self.built = True
 
-    def call(self, token_ids: Tensor, padding_mask: Tensor, training: bool | None = None) -> Tensor:
-        states = self.encoder(token_ids, padding_mask=padding_mask, training=training)
+    def call(
+        self,
+        token_ids: Tensor,
+        padding_mask: Tensor,
+        training: bool | None = None,
+        seed: Tensor | None = None,
+    ) -> Tensor:
+        states = self.encoder(token_ids, padding_mask=padding_mask, training=training, seed=seed)
         pooled = self.pooling(states, padding_mask=padding_mask)
         return unit_norm(self.projection(pooled))
 

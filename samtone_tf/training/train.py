@@ -1,6 +1,7 @@
 """`train`: configuration in, run folder out."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import keras
@@ -22,6 +23,7 @@ from samtone_tf.losses.triplet import Triplet
 from samtone_tf.optimizers.adafactor import Adafactor
 from samtone_tf.optimizers.schedules import LinearDecay
 from samtone_tf.training.callbacks import Progress, Report, SaveEvery, Validate
+from samtone_tf.training.initial_weights import initial_tokenizer, start_from
 from samtone_tf.training.model_card import write_model_card
 from samtone_tf.training.overview import as_lines, describe
 from samtone_tf.training.resume import (
@@ -77,6 +79,8 @@ def train(
         check_new_run(out)
         if config.data.vocabulary and tokenizer is None:
             tokenizer = Tokenizer.from_file(config.data.vocabulary)  # fails early, if it does
+        if config.model.init:
+            tokenizer = initial_tokenizer(config.model.init, tokenizer)
     if config.train.deterministic:
         from samtone_tf import tensorflow_step
 
@@ -109,18 +113,26 @@ def start(
 ) -> tuple[Path, DualEncoder]:
     """A new run folder and an untrained model."""
     model = make_model(config, tokenizer)
-    return make_run_folder(out, config, tokenizer, batches.fingerprint), model
+    run = make_run_folder(out, config, tokenizer, batches.fingerprint)
+    if config.model.init:
+        # Saved at once: from here on the run needs no other folder, not even to be resumed.
+        model.optimizer.build(model.trainable_variables)
+        save_model(model, run)
+    return run, model
 
 
 def go_on(
     run: Path, config: RunConfig, tokenizer: Tokenizer, batches: PairBatches
 ) -> tuple[Path, DualEncoder]:
     """A run folder that is there, and its model as it was saved last."""
-    # Killed before its first save, a run begins again: the same weights follow from the seed.
-    first = make_model(config, tokenizer)
-    model = last_checkpoint(run) or first
-    check_vocabulary(tokenizer.vocabulary_size, model.encoder_config.vocabulary_size)
-    check_same_model(model, first, run)
+    model = last_checkpoint(run)
+    if model is None:
+        # Killed before its first save, a run begins again: with the same weights as before.
+        model = make_model(config, tokenizer)
+    else:
+        asked = make_model(replace(config, model=replace(config.model, init=None)), tokenizer)
+        check_vocabulary(tokenizer.vocabulary_size, model.encoder_config.vocabulary_size)
+        check_same_model(model, asked, run)
     check_same_data(run, batches.fingerprint)
     warn_of_changes(run)
     step = int(model.optimizer.iterations)
@@ -167,7 +179,7 @@ def make_batches(
 
 
 def make_model(config: RunConfig, tokenizer: Tokenizer) -> DualEncoder:
-    """A compiled, untrained model; its weights follow from the seed."""
+    """A compiled, untrained model; its weights follow from the seed, or from `model.init`."""
     keras.utils.set_random_seed(config.train.seed)
     model = DualEncoder(
         config.model.encoder(tokenizer.vocabulary_size),
@@ -175,6 +187,7 @@ def make_model(config: RunConfig, tokenizer: Tokenizer) -> DualEncoder:
         embedding_dim=config.model.vector_dim,
         seed=config.train.seed,
         gradient_cache_chunk=config.train.gradient_cache_chunk,
+        freeze=config.model.freeze,
         dtype=config.model.dtype,
     )
     model.compile(
@@ -183,6 +196,8 @@ def make_model(config: RunConfig, tokenizer: Tokenizer) -> DualEncoder:
         jit_compile=config.train.jit_compile,
         steps_per_execution=config.train.steps_per_execution,
     )
+    if config.model.init:
+        start_from(model, config.model.init)
     return model
 
 

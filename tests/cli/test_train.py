@@ -52,7 +52,8 @@ def test_every_flag_arrives(started, data):
         "--data.vocabulary_size", "99", "--data.no_duplicates", "true", "--data.cache", "C",
         "--model.size", "t5.1.1-small",
         "--model.architecture", "ade_spl", "--model.embedding_dim", "7", "--model.num_layers", "1",
-        "--model.dropout", "0.25", "--model.dtype", "mixed_bfloat16", "--loss.name", "samtone",
+        "--model.dropout", "0.25", "--model.dtype", "mixed_bfloat16", "--model.freeze", "encoder",
+        "--model.remat", "true", "--model.init", "run:R0", "--loss.name", "samtone",
         "--loss.same_tower", "both", "--loss.temperature", "0.01", "--loss.bidirectional", "true",
         "--loss.directions", "mean", "--loss.masks", "id,text", "--loss.negatives_scope", "own",
         "--train.steps", "7", "--train.batch_size", "512", "--train.optimizer", "adafactor",
@@ -73,6 +74,9 @@ def test_every_flag_arrives(started, data):
             num_layers=1,
             dropout=0.25,
             dtype="mixed_bfloat16",
+            freeze="encoder",
+            remat=True,
+            init="run:R0",
         ),
         loss=LossConfig("samtone", "both", 0.01, True, "mean", ["id", "text"], "own"),
         train=TrainConfig(7, 512, "adafactor", 1e-4, 3, 5, 2, 4, 6.0, False, True, 64, 8),
@@ -110,9 +114,10 @@ def test_a_flag_of_another_loss_is_refused(started):
     assert started == []
 
 
-def test_a_list_of_shared_parts_and_no_masks(started):
+def test_lists_of_parts_and_no_masks(started):
     flags = ("--model.architecture", "[encoder, projection]", "--loss.masks", "none")
-    succeed("train", "--out", "R", *flags)
+    succeed("train", "--out", "R", *flags, "--model.freeze", "[encoder, token_embedding]")
+    assert started[0][0].model.freeze == ["encoder", "token_embedding"]
     assert started[0][0].model.architecture == ["encoder", "projection"]
     assert started[0][0].loss.masks == []
 

@@ -256,12 +256,45 @@ def test_dropout_acts_in_training_only():
     np.testing.assert_array_equal(dry(**tokens, training=True), dry(**tokens, training=False))
 
 
-def test_dropout_stands_at_t5s_six_places():
-    # Embeddings, attention weights, attention output, inner and outer feed-forward, final norm.
+def test_dropout_stands_at_t5s_six_places(monkeypatch):
+    """Embeddings, attention weights, attention output, inner and outer feed-forward, final norm."""
+    shapes = []
+
+    def record(inputs, rate, noise_shape=None, seed=None):
+        shapes.append((rate, tuple(inputs.shape), seed.next().numpy().tolist()))
+        return inputs
+
     encoder = T5Encoder({**TWO_BLOCKS, "dropout": 0.3})
-    layers = [x for x in encoder._flatten_layers() if isinstance(x, keras.layers.Dropout)]
-    assert len(layers) == 2 + 2 * 4
-    assert {layer.rate for layer in layers} == {0.3}
+    tokens = padded(np.array([5, 9, 33, 1]), 4)
+    still = encoder(**tokens).numpy()
+    monkeypatch.setattr(keras.random, "dropout", record)
+    seed = keras.ops.convert_to_tensor([1, 2], "int64")
+    np.testing.assert_array_equal(encoder(**tokens, training=True, seed=seed), still)
+    states = (1, 4, HIDDEN)
+    block = [(1, 4, 4, 4), states, (1, 4, 48), states]
+    assert [shape for _, shape, _ in shapes] == [states, *block, *block, states]
+    assert {rate for rate, _, _ in shapes} == {0.3}
+    assert len({tuple(drawn) for _, _, drawn in shapes}) == 10, "two places draw the same mask"
+    assert {drawn[1] for _, _, drawn in shapes} == {2}
+
+
+def test_a_given_seed_decides_the_masks_and_none_takes_the_next_of_a_stream():
+    encoder = T5Encoder({**TWO_BLOCKS, "dropout": 0.3})
+    tokens = padded(np.array([5, 9, 33, 1]), 4)
+
+    def run(*seed):
+        given = keras.ops.convert_to_tensor(seed, "int64") if seed else None
+        return encoder(**tokens, training=True, seed=given).numpy()
+
+    np.testing.assert_array_equal(run(1, 2), run(1, 2))
+    draws = [run(1, 2), run(1, 3), run(2, 2), run(), run()]
+    for i, one in enumerate(draws):
+        for other in draws[:i]:
+            assert np.abs(one - other).max() > 1e-2
+    np.testing.assert_array_equal(
+        encoder(**tokens, training=False, seed=keras.ops.convert_to_tensor([1, 2], "int64")),
+        encoder(**tokens),
+    )
 
 
 def test_a_text_without_tokens_gives_finite_states_in_mixed_bfloat16():

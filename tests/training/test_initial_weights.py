@@ -1,0 +1,196 @@
+"""Pins of training.initial_weights: every weight of another run, its tokenizer, and refusals."""
+
+import re
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from samtone_tf.config import PARTS, DataConfig
+from samtone_tf.data.tokenizer import Tokenizer
+from samtone_tf.training import train as training
+from samtone_tf.training.initial_weights import initial_tokenizer, start_from
+from samtone_tf.training.run_folder import MODEL_FILE, load_model
+from tests import tiny
+
+
+def config(architecture="sde", source="sde", **changes):
+    """A run that starts from one of the tiny ones; `changes` are fields of `ModelConfig`."""
+    base = tiny.config(architecture, seed=7, steps=3)
+    init = f"run:{tiny.run(source)}"
+    return replace(base, model=replace(base.model, **{"init": init, **changes}))
+
+
+def make(*arguments, **changes):
+    return training.make_model(config(*arguments, **changes), tiny.tokenizer())
+
+
+def sides(model):
+    return [model.query_tower.parts, model.document_tower.parts]
+
+
+@pytest.mark.parametrize(
+    ("architecture", "source"),
+    [
+        ("sde", "sde"),
+        ("ade_spl", "ade_spl"),
+        ("ade_spl", "sde"),
+        ("ade", "sde"),
+        ("ade", "ade_spl"),
+    ],
+)
+@pytest.mark.parametrize("form", ["folder", "file"])
+def test_every_weight_is_the_sources(architecture, source, form):
+    init = f"run:{tiny.run(source)}" + ("/" + MODEL_FILE if form == "file" else "")
+    model, trained = make(architecture, init=init), load_model(tiny.run(source))
+    for ours, theirs in zip(sides(model), sides(trained), strict=True):
+        for part in PARTS:
+            for got, want in zip(ours[part].weights, theirs[part].weights, strict=True):
+                np.testing.assert_array_equal(got.numpy(), want.numpy(), err_msg=got.path)
+    # The weights are no others that the seed would give, and the optimizer is new.
+    fresh = make(architecture, init=None)
+    for ours, new in zip(sides(model), sides(fresh), strict=True):
+        for part in PARTS:
+            got, random = ours[part].get_weights()[0], new[part].get_weights()[0]
+            assert np.abs(got - random).max() > 1e-3, part
+    assert int(model.optimizer.iterations) == 0
+    assert len(model.trainable_variables) == len(fresh.trainable_variables)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"num_layers": 2},
+            r"query_tower of .*which has encoder/stack/final_norm/scale \(16,\) where this model "
+            r"has encoder/stack/block_1/attention_norm/scale \(16,\)",
+        ),
+        (
+            {"hidden_dim": 24},
+            r"token_embedding/embeddings \((\d+), 16\) where this model has "
+            r"encoder/token_embedding/embeddings \(\1, 24\)",
+        ),
+        (
+            {"num_heads": 4, "head_dim": 4},  # kernels of the same shape, but other heads
+            r"position_bias/embeddings \(32, 2\) where .*position_bias/embeddings \(32, 4\)",
+        ),
+        ({"embedding_dim": 9}, r"projection/kernel \(16, 12\) where .*kernel \(16, 9\)"),
+    ],
+    ids=lambda value: str(value) if isinstance(value, dict) else "",
+)
+def test_another_size_is_refused_with_the_first_difference(changes, message):
+    with pytest.raises(ValueError, match=f"`model.init` must hold.*same size.*{message}"):
+        make(**changes)
+
+
+def test_a_source_with_more_than_the_model_is_refused(tmp_path):
+    deep = training.make_model(config(num_layers=2, init=None), tiny.tokenizer())
+    deep.optimizer.build(deep.trainable_variables)
+    deep.save(tmp_path / "deep.keras")
+    with pytest.raises(ValueError, match=r"which has encoder/stack/block_1/.* where .*final_norm"):
+        make(init=f"run:{tmp_path / 'deep.keras'}")
+
+
+def test_towers_that_differ_do_not_start_one_that_is_shared():
+    words = r"token_embedding each.*architecture='sde', and 'ade_spl' in model.init='run:"
+    with pytest.raises(ValueError, match=f"`model.architecture` must not share.*{words}"):
+        make("sde", "ade_spl")
+    with pytest.raises(ValueError, match="an? encoder each"):
+        make(["encoder", "projection"], "ade_spl")
+
+
+def test_another_activation_has_no_shape_and_is_refused(tmp_path):
+    from samtone_tf.dual_encoder import DualEncoder
+
+    numbers = config().model.encoder(tiny.tokenizer().vocabulary_size)
+    other = DualEncoder(replace(numbers, activation="relu"), embedding_dim=tiny.DIM)
+    other.save(tmp_path / "relu.keras")
+    with pytest.raises(ValueError, match="activation='gelu'.*Received: .*activation='relu'"):
+        make(init=f"run:{tmp_path / 'relu.keras'}")
+
+
+def test_dropout_and_what_is_kept_for_the_gradient_may_differ():
+    model = make(dropout=0.3, remat=True, freeze="encoder")
+    assert (model.encoder_config.dropout, model.encoder_config.remat) == (0.3, True)
+    want = load_model(tiny.run("sde")).query_tower.parts["encoder"].get_weights()
+    got = model.query_tower.parts["encoder"].get_weights()
+    for one, other in zip(got, want, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+# --- tokenizer -----------------------------------------------------------------------------
+
+
+def other_tokenizer():
+    return Tokenizer.train(["another text altogether 0123456789"], vocabulary_size=40)
+
+
+def test_the_tokenizer_is_the_sources_and_no_other():
+    init = f"run:{tiny.run('sde')}"
+    own = tiny.tokenizer()
+    assert initial_tokenizer(init, None).fingerprint == own.fingerprint
+    assert initial_tokenizer(init, own).fingerprint == own.fingerprint
+    with pytest.raises(ValueError, match="`data.vocabulary` must be the one.*Leave it out"):
+        initial_tokenizer(init, other_tokenizer())
+
+
+def test_a_file_has_no_tokenizer():
+    init = f"run:{tiny.run('sde') / MODEL_FILE}"
+    assert initial_tokenizer(init, tiny.tokenizer()) is tiny.tokenizer()
+    with pytest.raises(ValueError, match="`data.vocabulary` must be set when"):
+        initial_tokenizer(init, None)
+
+
+def test_an_absent_source_is_refused_before_the_data_is_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(training, "load_data", lambda *_: pytest.fail("read the data first"))
+    with pytest.raises(FileNotFoundError, match=f"Received: {tmp_path / 'gone'}"):
+        training.train(config(init=f"run:{tmp_path / 'gone'}"), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("init", ["hf:t5-base", "run:", "run", "runs/one", ":x"])
+def test_what_names_no_source_is_refused(init):
+    with pytest.raises(ValueError, match=re.escape(f"model.init={init!r}")):
+        config(init=init)
+
+
+# --- whole runs ----------------------------------------------------------------------------
+
+
+def test_a_run_needs_its_source_at_the_start_only(tmp_path, monkeypatch):
+    """With the source's tokenizer, unasked; and killed before the first step was saved."""
+    source = shutil.copytree(tiny.run("sde"), tmp_path / "source")
+    changed = replace(
+        config(init=f"run:{source}"), data=DataConfig(query_length=12, document_length=20)
+    )
+    changed = replace(changed, train=replace(changed.train, save_every=100))
+
+    class Stop(training.Report):
+        def on_train_batch_end(self, batch, logs=None):
+            raise OSError("the machine is gone")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(training, "Report", Stop)
+        with pytest.raises(OSError, match="gone"):
+            training.train(changed, tmp_path / "run", data=tiny.data())
+    training.train(changed, tmp_path / "whole", data=tiny.data())
+    shutil.rmtree(source)
+
+    kept = load_model(tmp_path / "run").get_weights()
+    for got, want in zip(kept, load_model(tiny.run("sde")).get_weights(), strict=True):
+        np.testing.assert_array_equal(got, want)
+    training.train(changed, tmp_path / "run", data=tiny.data(), resume=True)
+    assert (tmp_path / "run/vocabulary.spm").read_bytes() == tiny.tokenizer().model
+    runs = [load_model(tmp_path / name) for name in ("run", "whole")]
+    assert [int(model.optimizer.iterations) for model in runs] == [3, 3]
+    for got, want, start in zip(*(model.get_weights() for model in runs), kept, strict=True):
+        np.testing.assert_array_equal(got, want)
+        assert np.abs(got - start).max() > 0
+
+
+def test_start_from_leaves_the_optimizer_alone():
+    model = make(init=None)
+    model.optimizer.iterations.assign(2)
+    start_from(model, f"run:{tiny.run('sde')}")
+    assert int(model.optimizer.iterations) == 2
