@@ -7,7 +7,12 @@ file, command-line flags, or the `config.yaml` of a run folder. No Keras here.
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from samtone_tf.checks import check_at_least, check_same_tower, check_temperature
+from samtone_tf.checks import (
+    check_at_least,
+    check_choice,
+    check_same_tower,
+    check_temperature,
+)
 from samtone_tf.encoder_config import T5_VOCABULARY_SIZE, EncoderConfig
 
 ARCHITECTURES: dict[str, tuple[str, ...]] = {
@@ -21,6 +26,8 @@ PARTS = ARCHITECTURES["sde"]
 """What two towers can share; `"encoder"` is all of T5 above its token table."""
 
 MASKS = ("id", "text", "positives")
+
+STRATEGIES = ("auto", "one", "mirrored", "multiworker", "tpu")
 
 
 def shared_parts(architecture: str | list[str] | tuple[str, ...]) -> tuple[str, ...]:
@@ -204,6 +211,9 @@ class TrainConfig:
         jit_compile: compile the step with XLA; needs deterministic=false.
         gradient_cache_chunk: pairs encoded at a time, for batches that do not fit in memory;
             must divide the batch of one replica.
+        strategy: one device; mirrored (all GPUs of this machine); multiworker (the machines
+            that TF_CONFIG names); tpu; or auto, which takes what it finds.
+        tpu: name or address of the TPU, if it is not this machine's.
     """
 
     steps: int = 1000
@@ -218,6 +228,8 @@ class TrainConfig:
     deterministic: bool = True
     jit_compile: bool = False
     gradient_cache_chunk: int | None = None
+    strategy: Literal["auto", "one", "mirrored", "multiworker", "tpu"] = "auto"
+    tpu: str = ""
 
     def __post_init__(self):
         for name in ("steps", "report_every", "save_every"):
@@ -235,6 +247,7 @@ class TrainConfig:
                     "`train.gradient_cache_chunk` must divide `train.batch_size`. Received: "
                     f"{self.gradient_cache_chunk}, and a batch of {self.batch_size}."
                 )
+        check_choice("train.strategy", self.strategy, STRATEGIES)
         check_at_least("train.seed", self.seed, 0)
         check_at_least("train.warmup_steps", self.warmup_steps, 0)
         if not self.save_minutes > 0:

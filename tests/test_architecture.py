@@ -11,8 +11,9 @@ PACKAGE = Path(__file__).parent.parent / "samtone_tf"
 # A module may import from its own rung (cycles apart) and from the ones before it.
 LADDER = [
     ["version", "types", "checks", "output_folder", "encoder_config", "config", "data.records"],
+    ["cluster"],
     ["data", "towers", "losses", "optimizers", "metrics", "unit_norm", "checkpoints"],
-    ["dual_encoder", "tensorflow_encode", "tensorflow_step", "distribution"],
+    ["dual_encoder", "tensorflow_encode", "tensorflow_step", "distribution", "workers"],
     ["training", "export"],
     ["index", "evaluation", "mining"],
     ["retriever", "judge"],
@@ -25,6 +26,7 @@ TENSORFLOW_IN = (
     "tensorflow_encode",
     "tensorflow_step",
     "distribution",
+    "workers",
     "training.resume",
     "export",
 )

@@ -19,14 +19,16 @@ class Report(keras.callbacks.Callback):
     before and not of the whole run.
 
     Args:
-        path: file to append to.
+        path: file to append to; None, on workers that are not the chief, writes nothing.
         every: steps per line.
         steps: steps of the whole run; the last one is always reported.
         schedule: learning rate as a function of the step; a line holds the last one used.
         print_lines: also print each line, for where no progress bar is seen.
     """
 
-    def __init__(self, path: Path, every: int, steps: int, schedule, print_lines: bool = False):
+    def __init__(
+        self, path: Path | None, every: int, steps: int, schedule, print_lines: bool = False
+    ):
         super().__init__()
         self.path, self.every, self.steps = path, every, steps
         self.schedule, self.print_lines = schedule, print_lines
@@ -36,7 +38,7 @@ class Report(keras.callbacks.Callback):
         self.start = time.perf_counter()
 
     def on_train_batch_end(self, batch, logs=None):
-        step = int(self.model.optimizer.iterations)
+        step = step_of(self.model)
         if step % self.every and step != self.steps:
             return
         check_finite(logs, step)
@@ -47,8 +49,9 @@ class Report(keras.callbacks.Callback):
             "seconds": round(time.perf_counter() - self.start, 2),
         }
         self.lines.append(line)
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
+        if self.path is not None:
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(line) + "\n")
         if self.print_lines:
             shown = "  ".join(f"{name} {value:g}" for name, value in line.items())
             print(shown, flush=True)
@@ -62,12 +65,12 @@ class SaveEvery(keras.callbacks.Callback):
     step in progress ends, the model is saved, and the process exits with 143.
 
     Args:
-        run: the run folder.
+        run: the run folder; None, on workers that are not the chief, saves nothing.
         every: steps between saves.
         minutes: of wall time between saves, whatever the steps.
     """
 
-    def __init__(self, run: Path, every: int, minutes: float = 10.0):
+    def __init__(self, run: Path | None, every: int, minutes: float = 10.0):
         super().__init__()
         self.run, self.every, self.minutes = run, every, minutes
         self.saved_step, self.saved_time = -1, time.monotonic()
@@ -79,13 +82,16 @@ class SaveEvery(keras.callbacks.Callback):
             self.earlier = signal.signal(signal.SIGTERM, self._stop)
 
     def on_train_batch_end(self, batch, logs=None):
-        step = int(self.model.optimizer.iterations)
+        step = step_of(self.model)
         late = time.monotonic() - self.saved_time > 60 * self.minutes
         if step % self.every == 0 or late or self.asked_to_stop:
             check_finite(logs, step)  # a good checkpoint must not give way to a bad one
             self._save()
         if self.asked_to_stop:
-            print(f"asked to stop; the model of step {step} is saved in {self.run}", flush=True)
+            saved = "the run can go on from what the chief saved last"
+            if self.run is not None:
+                saved = f"the model of step {step} is saved in {self.run}"
+            print(f"asked to stop; {saved}", flush=True)
             raise SystemExit(128 + signal.SIGTERM)
 
     def on_train_end(self, logs=None):
@@ -103,10 +109,15 @@ class SaveEvery(keras.callbacks.Callback):
         self.asked_to_stop = True
 
     def _save(self):
-        step = int(self.model.optimizer.iterations)
-        if step != self.saved_step:
+        step = step_of(self.model)
+        if self.run is not None and step != self.saved_step:
             save_model(self.model, self.run)
             self.saved_step, self.saved_time = step, time.monotonic()
+
+
+def step_of(model: keras.Model) -> int:
+    """Updates of the weights so far; `int` alone fails where every replica has a count."""
+    return int(keras.ops.convert_to_numpy(model.optimizer.iterations))
 
 
 def check_finite(logs: dict, step: int) -> None:

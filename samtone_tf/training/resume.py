@@ -6,9 +6,11 @@ So a run that was killed and resumed ends with the very weights of an undisturbe
 same kind of machine with the same versions, which `environment.json` remembers.
 """
 
+import contextlib
 import difflib
 import json
 import warnings
+import zipfile
 from pathlib import Path
 
 import yaml
@@ -70,6 +72,19 @@ def last_checkpoint(run: Path) -> DualEncoder | None:
             return load_model(run)
         except UserWarning as warning:
             raise ValueError(f"{run / MODEL_FILE} cannot be resumed: {warning}") from warning
+
+
+def checkpoint_identity(run: Path) -> str:
+    """What tells the checkpoints of this folder from those of another, without reading them.
+
+    Empty before the first save. Workers that see other files must not begin together.
+    """
+    found = []
+    for path in sorted((run / MODEL_FILE).parent.glob("*.keras")):
+        # One that was cut off while it was written is no checkpoint.
+        with contextlib.suppress(zipfile.BadZipFile), zipfile.ZipFile(path) as file:
+            found.append((path.name, [entry.CRC for entry in file.infolist()]))
+    return str(found) if found else ""
 
 
 def check_same_data(run: Path, fingerprint: str) -> None:

@@ -145,12 +145,15 @@ def save_model(model: DualEncoder, run: Path) -> Path:
 
 
 def describe_environment() -> dict:
-    """Versions and machine, as `environment.json` holds them."""
+    """Versions, machine and devices in use, as `environment.json` holds them."""
+    from samtone_tf.distribution import describe_devices
+
     return {
         "samtone_tf": __version__,
         "python": sys.version.split()[0],
         "platform": platform.platform(),
         "processors": os.cpu_count(),
+        **describe_devices(),
         # The package may be called tensorflow-cpu or tensorflow-tpu; the module never is.
         **{
             name: importlib.import_module(name).__version__

@@ -10,15 +10,18 @@ from samtone_tf.data.pipeline import PairBatches
 from samtone_tf.data.records import RetrievalData
 from samtone_tf.data.sources import load_data
 from samtone_tf.data.tokenizer import Tokenizer
+from samtone_tf.distribution import check_batch, distribute, make_strategy
 from samtone_tf.dual_encoder import DualEncoder
 from samtone_tf.losses.contrastive import InBatchSoftmax, SamToNe
 from samtone_tf.optimizers.adafactor import Adafactor
 from samtone_tf.optimizers.schedules import LinearDecay
-from samtone_tf.training.callbacks import Report, SaveEvery
+from samtone_tf.training.callbacks import Report, SaveEvery, step_of
 from samtone_tf.training.model_card import write_model_card
 from samtone_tf.training.resume import (
     check_resumable,
     check_same_data,
+    checkpoint_identity,
+    dump_config,
     forget_reports_after,
     last_checkpoint,
     warn_of_changes,
@@ -29,6 +32,7 @@ from samtone_tf.training.run_folder import (
     make_run_folder,
     save_model,
 )
+from samtone_tf.workers import Workers
 
 
 def train(
@@ -40,6 +44,9 @@ def train(
     resume: bool = False,
 ) -> DualEncoder:
     """Trains a dual encoder and writes its run folder.
+
+    With several workers each calls this with the same arguments. The chief alone writes and
+    prints; to resume, all must see its folder.
 
     Args:
         config: what to train, on what, for how long.
@@ -56,11 +63,29 @@ def train(
         FileNotFoundError: `resume`, and no run there.
         ValueError: bad data, another configuration than the run's, or a batch larger than the data.
         FloatingPointError: the loss became NaN or infinite.
+        ConnectionError: another worker is lost; resume on all of them.
     """
+    workers = Workers(make_strategy(config.train.strategy, config.train.tpu))
+    with workers.explain_losses():
+        return _train(workers, config, Path(out), data, tokenizer, resume)
+
+
+def _train(
+    workers: Workers,
+    config: RunConfig,
+    out: Path,
+    data: RetrievalData | None,
+    tokenizer: Tokenizer | None,
+    resume: bool,
+) -> DualEncoder:
+    size = config.train.batch_size
+    rows = check_batch(workers.strategy, size, config.train.gradient_cache_chunk)
+    workers.agree({"resume": resume, "configuration": dump_config(config)})
     if resume:
         tokenizer = load_tokenizer(check_resumable(out, config))
     else:
-        check_new_run(out)
+        if workers.is_chief:
+            check_new_run(out)
         if config.data.vocabulary and tokenizer is None:
             tokenizer = Tokenizer.from_file(config.data.vocabulary)  # fails early, if it does
     if config.train.deterministic:
@@ -69,42 +94,53 @@ def train(
         tensorflow_step.enable_determinism()
     data = data or load_data(config.data.source, config.data.split)
     if tokenizer is None:
-        print(f"training a vocabulary on {len(data.documents)} documents ...", flush=True)
-        tokenizer = make_tokenizer(config, data)
+        workers.say(f"training a vocabulary on {len(data.documents)} documents ...")
+        tokenizer = Tokenizer(workers.from_chief(lambda: make_tokenizer(config, data).model))
     batches = make_batches(config, data, tokenizer)
-    run, model = (go_on if resume else start)(Path(out), config, tokenizer, batches)
-    first_step = int(model.optimizer.iterations)
+    model = (go_on if resume else start)(workers, out, config, tokenizer, batches)
+    first_step = step_of(model)
+    workers.agree({"step": first_step})
     if first_step >= config.train.steps:
-        print(f"{run} has all its {config.train.steps} steps already")
+        workers.say(f"{out} has all its {config.train.steps} steps already")
         return model
-    facts = describe(config, data, batches, model)
-    for name, value in facts.items():
-        print(f"{name}: {value}", flush=True)
-    report = fit(model, batches, config.train, run, first_step)
-    write_model_card(run, config, facts, report.lines[-1])
+    replicas = (
+        f"{workers.strategy.num_replicas_in_sync}, each with {rows} of a batch's {size} pairs"
+    )
+    facts = {"replicas": replicas, **describe(config, data, batches, model)}
+    workers.say(*(f"{name}: {value}" for name, value in facts.items()))
+    report = fit(model, batches, config.train, out, first_step)
+    if workers.is_chief:
+        write_model_card(out, config, facts, report.lines[-1])
     return model
 
 
 def start(
-    out: Path, config: RunConfig, tokenizer: Tokenizer, batches: PairBatches
-) -> tuple[Path, DualEncoder]:
-    """A new run folder and an untrained model."""
-    model = make_model(config, tokenizer)
-    return make_run_folder(out, config, tokenizer, batches.fingerprint), model
+    workers: Workers, out: Path, config: RunConfig, tokenizer: Tokenizer, batches: PairBatches
+) -> DualEncoder:
+    """An untrained model, and the chief's new run folder."""
+    workers.agree({"data": batches.fingerprint})  # before weights of other shapes are exchanged
+    with workers.strategy.scope():
+        model = make_model(config, tokenizer)
+        if workers.is_chief:
+            make_run_folder(out, config, tokenizer, batches.fingerprint)
+    return model
 
 
 def go_on(
-    run: Path, config: RunConfig, tokenizer: Tokenizer, batches: PairBatches
-) -> tuple[Path, DualEncoder]:
-    """A run folder that is there, and its model as it was saved last."""
+    workers: Workers, run: Path, config: RunConfig, tokenizer: Tokenizer, batches: PairBatches
+) -> DualEncoder:
+    """The model of a run folder as it was saved last."""
     check_same_data(run, batches.fingerprint)
-    warn_of_changes(run)
-    # Killed before its first save, a run begins again: the same weights follow from the seed.
-    model = last_checkpoint(run) or make_model(config, tokenizer)
-    step = int(model.optimizer.iterations)
-    forget_reports_after(run, step)
-    print(f"going on with {run} after step {step}", flush=True)
-    return run, model
+    workers.agree({"checkpoint": checkpoint_identity(run)})
+    with workers.strategy.scope():
+        warn_of_changes(run)
+        # Killed before its first save, a run begins again: equal weights follow from the seed.
+        model = last_checkpoint(run) or make_model(config, tokenizer)
+    step = step_of(model)
+    if workers.is_chief:
+        forget_reports_after(run, step)
+    workers.say(f"going on with {run} after step {step}")
+    return model
 
 
 def make_tokenizer(config: RunConfig, data: RetrievalData) -> Tokenizer:
@@ -179,29 +215,34 @@ def fit(
 
     An interrupt saves the model before it goes on its way.
     """
-    on_terminal = sys.stdout.isatty()
+    strategy = model.distribute_strategy
+    chief, on_terminal = Workers(strategy).is_chief, sys.stdout.isatty()
+    # Every worker has the report: the running means must start anew on all of them.
     report = Report(
-        run / "metrics.jsonl",
+        run / "metrics.jsonl" if chief else None,
         config.report_every,
         config.steps,
         make_schedule(config),
-        print_lines=not on_terminal,
+        print_lines=chief and not on_terminal,
     )
-    save = SaveEvery(run, config.save_every, config.save_minutes)
+    save = SaveEvery(run if chief else None, config.save_every, config.save_minutes)
     board = keras.callbacks.TensorBoard(
         run / "tensorboard", update_freq=config.report_every, write_graph=False
     )
-    # The board before the report, which resets the means that both read.
     try:
         model.fit(
-            batches.dataset(first_step, config.steps - first_step),
+            distribute(strategy, batches.dataset(first_step), config.batch_size),
+            steps_per_epoch=config.steps - first_step,
             shuffle=False,
-            verbose=1 if on_terminal else 0,
-            callbacks=[board, report, save],
+            verbose=1 if chief and on_terminal else 0,
+            # The board before the report, which resets the means that both read.
+            callbacks=[*([board] if chief else []), report, save],
         )
     except KeyboardInterrupt as interrupt:
+        if not chief:
+            raise
         save_model(model, run)
-        step = int(model.optimizer.iterations)
+        step = step_of(model)
         raise KeyboardInterrupt(f"the model of step {step} is saved in {run}") from interrupt
     finally:
         save.restore_handler()

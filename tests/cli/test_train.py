@@ -1,6 +1,7 @@
 """Pins of cli.train: flags and YAML become the run's configuration; what is unknown is refused."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ def started(monkeypatch):
 
     def train(config, out, resume):
         calls.append((config, out))
+        return SimpleNamespace(distribute_strategy=None)
 
     monkeypatch.setattr(training, "train", train)
     return calls
@@ -51,7 +53,7 @@ def test_every_flag_arrives(started, data):
         "--train.learning_rate", "1e-4", "--train.warmup_steps", "3", "--train.seed", "5",
         "--train.report_every", "2", "--train.save_every", "4", "--train.save_minutes", "6",
         "--train.gradient_cache_chunk", "64", "--train.deterministic", "false",
-        "--train.jit_compile", "true",
+        "--train.jit_compile", "true", "--train.strategy", "tpu", "--train.tpu", "v5",
     )  # fmt: skip
     assert started[0][0] == RunConfig(
         data=DataConfig("beir:x", "dev", 9, 10, 2, 3, "v.spm", 99),
@@ -64,7 +66,7 @@ def test_every_flag_arrives(started, data):
             dtype="mixed_bfloat16",
         ),
         loss=LossConfig("samtone", "both", 0.01, True, "mean", ["id", "text"], "own"),
-        train=TrainConfig(7, 512, "adafactor", 1e-4, 3, 5, 2, 4, 6.0, False, True, 64),
+        train=TrainConfig(7, 512, "adafactor", 1e-4, 3, 5, 2, 4, 6.0, False, True, 64, "tpu", "v5"),
     )
 
 
