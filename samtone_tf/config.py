@@ -53,6 +53,7 @@ LOSSES: dict[str, dict[str, Any]] = {
     "gte": _SOFTMAX,
 }
 """Loss → the options that it has besides those of every loss, and their defaults."""
+STRATEGIES = ("auto", "one", "mirrored", "multiworker", "tpu")
 
 
 def shared_parts(architecture: str | list[str] | tuple[str, ...]) -> tuple[str, ...]:
@@ -354,6 +355,9 @@ class TrainConfig:
             must divide the batch of one replica.
         steps_per_execution: steps that run without coming back to Python; faster where a step is
             short, and on a TPU. Reports and saves wait for the last of them.
+        strategy: one device; mirrored (all GPUs of this machine); multiworker (the machines
+            that TF_CONFIG names); tpu; or auto, which takes what it finds.
+        tpu: name or address of the TPU, if it is not this machine's.
     """
 
     steps: int = 1000
@@ -369,6 +373,8 @@ class TrainConfig:
     jit_compile: bool = False
     gradient_cache_chunk: int | None = None
     steps_per_execution: int = 1
+    strategy: Literal["auto", "one", "mirrored", "multiworker", "tpu"] = "auto"
+    tpu: str = ""
 
     def __post_init__(self):
         for name in ("steps", "report_every", "save_every", "steps_per_execution"):
@@ -386,6 +392,7 @@ class TrainConfig:
                     "`train.gradient_cache_chunk` must divide `train.batch_size`. Received: "
                     f"{self.gradient_cache_chunk}, and a batch of {self.batch_size}."
                 )
+        check_choice("train.strategy", self.strategy, STRATEGIES)
         check_at_least("train.seed", self.seed, 0)
         check_at_least("train.warmup_steps", self.warmup_steps, 0)
         if not self.save_minutes > 0:

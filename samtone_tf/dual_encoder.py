@@ -297,7 +297,8 @@ class DualEncoder(keras.Model):
         # Keras would average the first batch over the replicas to learn its
         # shapes, which fails for masks and ids. Everything here has its shape.
         if self.optimizer is not None and not self.optimizer.built:
-            self.optimizer.build(self.trainable_variables)
+            with self.distribute_strategy.scope():
+                self.optimizer.build(self.trainable_variables)
 
     def get_config(self):
         return {

@@ -11,9 +11,10 @@ PACKAGE = Path(__file__).parent.parent / "samtone_tf"
 # A module may import from its own rung (cycles apart) and from the ones before it.
 LADDER = [
     ["version", "types", "checks", "output_folder", "encoder_config", "config", "data.records"],
+    ["cluster"],
     ["data", "towers", "losses", "optimizers", "metrics", "unit_norm", "checkpoints"],
     ["index", "evaluation", "mining"],
-    ["dual_encoder", "tensorflow_encode", "tensorflow_step", "distribution"],
+    ["dual_encoder", "tensorflow_encode", "tensorflow_step", "distribution", "workers"],
     ["training", "export"],
     ["retriever", "judge"],
     ["analysis"],
@@ -25,6 +26,7 @@ TENSORFLOW_IN = (
     "tensorflow_encode",
     "tensorflow_step",
     "distribution",
+    "workers",
     "training.resume",
     "training.run_log",
     "export",

@@ -42,9 +42,11 @@ def run(arguments: list[str]) -> None:
     made = parser.instantiate(parsed)
     config = RunConfig(**{name: getattr(made, name) for name in SECTIONS})
     from samtone_tf.training.train import train
+    from samtone_tf.workers import Workers
 
-    train(config, parsed.out, resume=parsed.resume)
-    print(f"wrote {parsed.out}\nnext: samtone export {parsed.out} saved_models/NAME/1")
+    model = train(config, parsed.out, resume=parsed.resume)
+    if Workers(model.distribute_strategy).is_chief:
+        print(f"wrote {parsed.out}\nnext: samtone export {parsed.out} saved_models/NAME/1")
 
 
 def spell_out_data(arguments: list[str]) -> list[str]:

@@ -63,7 +63,7 @@ class Report(keras.callbacks.Callback):
 
     def on_train_begin(self, logs=None):
         self.start = time.perf_counter()
-        self.reported = self.first = int(self.model.optimizer.iterations)
+        self.reported = self.first = step_of(self.model)
         self._restart_clock(self.reported)
         self.left = self.start
 
@@ -71,7 +71,7 @@ class Report(keras.callbacks.Callback):
         self.paused += time.perf_counter() - self.left
 
     def on_train_batch_end(self, batch, logs=None):
-        step = int(self.model.optimizer.iterations)
+        step = step_of(self.model)
         check_finite(logs, self.model)
         if is_due(self.reported, step, self.every) or step == self.steps:
             self._report(step, logs)
@@ -80,7 +80,7 @@ class Report(keras.callbacks.Callback):
         self.left = time.perf_counter()
 
     def on_train_end(self, logs=None):
-        step = int(self.model.optimizer.iterations)
+        step = step_of(self.model)
         if step > self.reported:  # the run ended early
             self._report(step, logs)
 
@@ -114,12 +114,12 @@ class SaveEvery(keras.callbacks.Callback):
     step in progress ends, the model is saved, and the process exits with 143.
 
     Args:
-        run: the run folder.
+        run: the run folder; None, on workers that are not the chief, saves nothing.
         every: steps between saves.
         minutes: of wall time between saves, whatever the steps.
     """
 
-    def __init__(self, run: Path, every: int, minutes: float = 10.0):
+    def __init__(self, run: Path | None, every: int, minutes: float = 10.0):
         super().__init__()
         self.run, self.every, self.minutes = run, every, minutes
         self.saved_step, self.saved_time = -1, time.monotonic()
@@ -127,20 +127,23 @@ class SaveEvery(keras.callbacks.Callback):
         self.asked_to_stop = False
 
     def on_train_begin(self, logs=None):
-        self.seen_step = int(self.model.optimizer.iterations)
+        self.seen_step = step_of(self.model)
         self.saved_time = time.monotonic()
         if threading.current_thread() is threading.main_thread():
             self.earlier = signal.signal(signal.SIGTERM, self._stop)
 
     def on_train_batch_end(self, batch, logs=None):
-        before, step = self.seen_step, int(self.model.optimizer.iterations)
+        before, step = self.seen_step, step_of(self.model)
         self.seen_step = step
         late = time.monotonic() - self.saved_time > 60 * self.minutes
         if is_due(before, step, self.every) or late or self.asked_to_stop:
             check_finite(logs, self.model)  # a good checkpoint must not give way to a bad one
             self.save_now()
         if self.asked_to_stop:
-            print(f"asked to stop; the model of step {step} is saved in {self.run}", flush=True)
+            saved = "the run can go on from what the chief saved last"
+            if self.run is not None:
+                saved = f"the model of step {step} is saved in {self.run}"
+            print(f"asked to stop; {saved}", flush=True)
             raise SystemExit(128 + signal.SIGTERM)
 
     def on_train_end(self, logs=None):
@@ -159,8 +162,8 @@ class SaveEvery(keras.callbacks.Callback):
 
     def save_now(self):
         """Saves the model, if it was not saved at this step already."""
-        step = int(self.model.optimizer.iterations)
-        if step != self.saved_step:
+        step = step_of(self.model)
+        if self.run is not None and step != self.saved_step:
             save_model(self.model, self.run)
             self.saved_step, self.saved_time = step, time.monotonic()
 
@@ -214,12 +217,12 @@ class Validate(keras.callbacks.Callback):
     def catch_up(self, model: keras.Model) -> None:
         """Takes the test that a run was stopped before, between its save and the test's line."""
         self.set_model(model)
-        step = int(model.optimizer.iterations)
+        step = step_of(model)
         if self._is_due(step):
             self._test(step)
 
     def on_train_batch_end(self, batch, logs=None):
-        step = int(self.model.optimizer.iterations)
+        step = step_of(self.model)
         if self._is_due(step):
             check_finite(logs, self.model)
             self._test(step)
@@ -253,15 +256,17 @@ class Validate(keras.callbacks.Callback):
         is_best = self.best_step == step
         if is_best:
             self.save.save_now()
-            save_best(self.log.run)
+            if self.log.writes:
+                save_best(self.log.run)
         seconds = round(time.perf_counter() - started, 2)
         self.log.write({"step": step, **values, f"{VALIDATION}seconds": seconds})
-        line_break = "\n" if sys.stdout.isatty() else ""  # leaves the progress bar's line
-        print(
-            f"{line_break}validation at step {step}: {self.measure} {self.scores[step]:.4f}"
-            + (", the best so far" if is_best else ""),
-            flush=True,
-        )
+        if self.log.writes:
+            line_break = "\n" if sys.stdout.isatty() else ""  # leaves the progress bar's line
+            print(
+                f"{line_break}validation at step {step}: {self.measure} {self.scores[step]:.4f}"
+                + (", the best so far" if is_best else ""),
+                flush=True,
+            )
 
 
 def check_finite(logs: dict, model: keras.Model) -> None:
@@ -272,12 +277,17 @@ def check_finite(logs: dict, model: keras.Model) -> None:
     """
     for name in ("loss", "gradient_norm"):
         if not math.isfinite(logs.get(name, 0.0)):
-            step = int(model.step_metrics.first_bad_step.result())
+            step = int(keras.ops.convert_to_numpy(model.step_metrics.first_bad_step.result()))
             raise FloatingPointError(
                 f"The {name.replace('_', ' ')} became {logs[name]} at step {step}. The last "
                 "checkpoint is from before. Try a lower train.learning_rate or a higher "
                 "loss.temperature."
             )
+
+
+def step_of(model: keras.Model) -> int:
+    """Updates of the weights so far; `int` alone fails where every replica has a count."""
+    return int(keras.ops.convert_to_numpy(model.optimizer.iterations))
 
 
 def is_due(before: int, step: int, every: int) -> bool:

@@ -38,7 +38,7 @@ def describe(
         "documents": len(data.documents),
         "parameters": f"{sum(math.prod(v.shape) for v in model.trainable_variables):,} trainable",
         "replicas": model.distribute_strategy.num_replicas_in_sync,
-        "global batch": f"{size} pairs",
+        "global batch": _batch(size, model.distribute_strategy.num_replicas_in_sync),
         "negatives per query": _negatives(config, batches),
         **_temperature(config.loss),
         "steps per epoch": batches.steps_per_epoch,
@@ -54,6 +54,11 @@ def as_lines(facts: Facts) -> str:
     """Names and values in two columns."""
     width = max(map(len, facts))
     return "\n".join(f"{name:<{width}}  {value}" for name, value in facts.items())
+
+
+def _batch(size: int, replicas: int) -> str:
+    each = f", {size // replicas} on each replica" if replicas > 1 else ""
+    return f"{size} pairs{each}"
 
 
 def _negatives(config: RunConfig, batches: PairBatches) -> str:

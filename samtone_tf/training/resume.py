@@ -20,6 +20,7 @@ import json
 import os
 import shutil
 import warnings
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -135,6 +136,19 @@ def _flat(thing: Any, name: str = "") -> dict[str, Any]:
         for key, part in kept.items()
         for full, value in _flat(part, f"{name}.{key}" if name else key).items()
     }
+
+
+def checkpoint_identity(run: Path) -> str:
+    """What tells the checkpoints of this folder from those of another, without reading them.
+
+    Empty before the first save. Workers that see other files must not begin together.
+    """
+    found = []
+    for path in sorted((run / MODEL_FILE).parent.glob("*.keras")):
+        # One that was cut off while it was written is no checkpoint.
+        with contextlib.suppress(zipfile.BadZipFile), zipfile.ZipFile(path) as file:
+            found.append((path.name, [entry.CRC for entry in file.infolist()]))
+    return str(found) if found else ""
 
 
 def check_same_data(run: Path, fingerprint: str) -> None:

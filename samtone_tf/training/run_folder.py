@@ -280,13 +280,16 @@ def choose_checkpoint(run: str | Path, which: str | None = None) -> Path:
 
 
 def describe_environment() -> dict:
-    """Versions and machine, as `environment.json` holds them."""
+    """Versions, machine and devices in use, as `environment.json` holds them."""
+    from samtone_tf.distribution import describe_devices
+
     return {
         "samtone_tf": __version__,
         "python": sys.version.split()[0],
         "platform": platform.platform(),
         "processor": processor_name(),
         "processors": num_processors(),
+        **describe_devices(),
         # The package may be called tensorflow-cpu or tensorflow-tpu; the module never is.
         **{
             name: importlib.import_module(name).__version__

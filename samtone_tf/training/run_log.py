@@ -17,14 +17,17 @@ class RunLog:
 
     Args:
         run: the run folder.
+        writes: False on workers that are not the chief, which only read.
     """
 
-    def __init__(self, run: Path):
-        self.run = run
+    def __init__(self, run: Path, writes: bool = True):
+        self.run, self.writes = run, writes
         self._writer: tf.summary.SummaryWriter | None = None
 
     def write(self, line: dict[str, float]) -> None:
         """Adds one line; it must hold `step`."""
+        if not self.writes:
+            return
         with (self.run / METRICS_FILE).open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
         if self._writer is None:

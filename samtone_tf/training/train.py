@@ -14,6 +14,7 @@ from samtone_tf.data.pipeline import PairBatches
 from samtone_tf.data.records import RetrievalData
 from samtone_tf.data.table import Table, as_table
 from samtone_tf.data.tokenizer import Tokenizer
+from samtone_tf.distribution import check_batch, distribute, make_strategy
 from samtone_tf.dual_encoder import DualEncoder
 from samtone_tf.losses.base import DualEncoderLoss
 from samtone_tf.losses.contrastive import InBatchSoftmax, SamToNe
@@ -22,7 +23,7 @@ from samtone_tf.losses.pair import Pair
 from samtone_tf.losses.triplet import Triplet
 from samtone_tf.optimizers.adafactor import Adafactor
 from samtone_tf.optimizers.schedules import LinearDecay
-from samtone_tf.training.callbacks import Progress, Report, SaveEvery, Validate
+from samtone_tf.training.callbacks import Progress, Report, SaveEvery, Validate, step_of
 from samtone_tf.training.initial_weights import initial_tokenizer, start_from
 from samtone_tf.training.model_card import write_model_card
 from samtone_tf.training.overview import as_lines, describe
@@ -30,6 +31,8 @@ from samtone_tf.training.resume import (
     check_resumable,
     check_same_data,
     check_same_model,
+    checkpoint_identity,
+    dump_config,
     forget_reports_after,
     last_checkpoint,
     warn_of_changes,
@@ -42,6 +45,7 @@ from samtone_tf.training.run_folder import (
 )
 from samtone_tf.training.run_log import RunLog
 from samtone_tf.training.validation import Validation, read_data
+from samtone_tf.workers import Workers
 
 
 def train(
@@ -54,6 +58,9 @@ def train(
     resume: bool = False,
 ) -> DualEncoder:
     """Trains a dual encoder and writes its run folder.
+
+    With several workers each calls this with the same arguments. The chief alone writes and
+    prints; to resume, all must see its folder.
 
     Args:
         config: what to train, on what, for how long.
@@ -72,15 +79,28 @@ def train(
         FileNotFoundError: `resume`, and no run there.
         ValueError: bad data, another configuration than the run's, or a batch larger than the data.
         FloatingPointError: the loss became NaN or infinite.
+        ConnectionError: another worker is lost; resume on all of them.
     """
+    workers = Workers(make_strategy(config.train.strategy, config.train.tpu))
+    with workers.explain_losses():
+        return _train(workers, config, Path(out), data, tokenizer, validation_data, resume)
+
+
+def _train(
+    workers: Workers,
+    config: RunConfig,
+    out: Path,
+    data: RetrievalData | None,
+    tokenizer: Tokenizer | None,
+    validation_data: RetrievalData | None,
+    resume: bool,
+) -> DualEncoder:
+    check_batch(workers.strategy, config.train.batch_size, config.train.gradient_cache_chunk)
+    workers.agree({"resume": resume, "configuration": dump_config(config)})
     if resume:
         tokenizer = load_tokenizer(check_resumable(out, config))
     else:
-        check_new_run(out)
-        if config.data.vocabulary and tokenizer is None:
-            tokenizer = Tokenizer.from_file(config.data.vocabulary)  # fails early, if it does
-        if config.model.init:
-            tokenizer = initial_tokenizer(config.model.init, tokenizer)
+        tokenizer = check_start(workers, out, config, tokenizer)
     if config.train.deterministic:
         from samtone_tf import tensorflow_step
 
@@ -88,57 +108,78 @@ def train(
     cache = open_cache(config)
     data, held_out = read_data(config, data, validation_data, cache)
     if tokenizer is None:
-        print(f"training a vocabulary on {len(data.documents)} documents ...", flush=True)
-        tokenizer = make_tokenizer(config, data)
+        workers.say(f"training a vocabulary on {len(data.documents)} documents ...")
+        tokenizer = Tokenizer(workers.from_chief(lambda: make_tokenizer(config, data).model))
     batches = make_batches(config, data, tokenizer, cache)
     if cache:
-        print(f"token cache: {cache.report()}", flush=True)
-    run, model = (go_on if resume else start)(Path(out), config, tokenizer, batches)
-    first_step = int(model.optimizer.iterations)
-    if (run / "README.md").is_file():  # what a run writes last
-        print(f"{run} has all its {first_step} steps already")
+        workers.say(f"token cache: {cache.report()}")
+    model = (go_on if resume else start)(workers, out, config, tokenizer, batches)
+    first_step = step_of(model)
+    workers.agree({"step": first_step})
+    if (out / "README.md").is_file():  # what a run writes last
+        workers.say(f"{out} has all its {first_step} steps already")
         return model
     validation = Validation(model, held_out, tokenizer, config.data) if held_out else None
     facts = describe(config, data, batches, model, make_schedule(config.train), held_out)
-    print(as_lines(facts), flush=True)
-    found = fit(model, batches, config, run, validation)
+    workers.say(as_lines(facts))
+    found = fit(workers, model, batches, config, out, validation)
     if found:
-        print(as_lines(found), flush=True)
-    write_model_card(run, config, facts | found, RunLog(run).last_report())
+        workers.say(as_lines(found))
+    if workers.is_chief:
+        write_model_card(out, config, facts | found, RunLog(out).last_report())
     return model
 
 
-def start(
-    out: Path, config: RunConfig, tokenizer: Tokenizer, batches: PairBatches
-) -> tuple[Path, DualEncoder]:
-    """A new run folder and an untrained model."""
-    model = make_model(config, tokenizer)
-    run = make_run_folder(out, config, tokenizer, batches.fingerprint)
+def check_start(
+    workers: Workers, out: Path, config: RunConfig, tokenizer: Tokenizer | None
+) -> Tokenizer | None:
+    """The tokenizer that a new run is told to use, if any; fails before any work, if it does."""
+    if workers.is_chief:
+        check_new_run(out)
+    if config.data.vocabulary and tokenizer is None:
+        tokenizer = Tokenizer.from_file(config.data.vocabulary)
     if config.model.init:
-        # Saved at once: from here on the run needs no other folder, not even to be resumed.
+        tokenizer = initial_tokenizer(config.model.init, tokenizer)
+    return tokenizer
+
+
+def start(
+    workers: Workers, out: Path, config: RunConfig, tokenizer: Tokenizer, batches: PairBatches
+) -> DualEncoder:
+    """An untrained model, and the chief's new run folder."""
+    workers.agree({"data": batches.fingerprint})  # before weights of other shapes are exchanged
+    with workers.strategy.scope():
+        model = make_model(config, tokenizer)
         model.optimizer.build(model.trainable_variables)
-        save_model(model, run)
-    return run, model
+        if workers.is_chief:
+            make_run_folder(out, config, tokenizer, batches.fingerprint)
+    if config.model.init and workers.is_chief:
+        # Saved at once: from here on the run needs no other folder, not even to be resumed.
+        save_model(model, out)
+    return model
 
 
 def go_on(
-    run: Path, config: RunConfig, tokenizer: Tokenizer, batches: PairBatches
-) -> tuple[Path, DualEncoder]:
-    """A run folder that is there, and its model as it was saved last."""
-    model = last_checkpoint(run)
-    if model is None:
-        # Killed before its first save, a run begins again: with the same weights as before.
-        model = make_model(config, tokenizer)
-    else:
-        asked = make_model(replace(config, model=replace(config.model, init=None)), tokenizer)
-        check_vocabulary(tokenizer.vocabulary_size, model.encoder_config.vocabulary_size)
-        check_same_model(model, asked, run)
-    check_same_data(run, batches.fingerprint)
-    warn_of_changes(run)
-    step = int(model.optimizer.iterations)
-    forget_reports_after(run, step)
-    print(f"going on with {run} after step {step}", flush=True)
-    return run, model
+    workers: Workers, run: Path, config: RunConfig, tokenizer: Tokenizer, batches: PairBatches
+) -> DualEncoder:
+    """The model of a run folder as it was saved last."""
+    workers.agree({"checkpoint": checkpoint_identity(run)})
+    with workers.strategy.scope():
+        model = last_checkpoint(run)
+        if model is None:
+            # Killed before its first save, a run begins again: with the same weights as before.
+            model = make_model(config, tokenizer)
+        else:
+            asked = make_model(replace(config, model=replace(config.model, init=None)), tokenizer)
+            check_vocabulary(tokenizer.vocabulary_size, model.encoder_config.vocabulary_size)
+            check_same_model(model, asked, run)
+        check_same_data(run, batches.fingerprint)
+        warn_of_changes(run)
+    step = step_of(model)
+    if workers.is_chief:
+        forget_reports_after(run, step)
+    workers.say(f"going on with {run} after step {step}")
+    return model
 
 
 def make_tokenizer(config: RunConfig, data: RetrievalData | Table) -> Tokenizer:
@@ -225,6 +266,7 @@ def make_schedule(config: TrainConfig) -> LinearDecay:
 
 
 def fit(
+    workers: Workers,
     model: DualEncoder,
     batches: PairBatches,
     config: RunConfig,
@@ -236,19 +278,22 @@ def fit(
     Returns:
         What validation found, for the model card.
     """
-    steps, log, on_terminal = config.train.steps, RunLog(run), sys.stdout.isatty()
+    # All workers report and validate, the chief alone writes: the running means start anew on
+    # all of them, and encoding a corpus takes all replicas.
+    chief, on_terminal = workers.is_chief, sys.stdout.isatty()
+    steps, log = config.train.steps, RunLog(run, writes=chief)
     report = Report(
         log,
         config.train.report_every,
         steps,
         make_schedule(config.train),
         config.train.batch_size,
-        print_lines=not on_terminal,
+        print_lines=chief and not on_terminal,
     )
-    save = SaveEvery(run, config.train.save_every, config.train.save_minutes)
-    callbacks = [report, *([Progress()] if on_terminal else []), save]
+    save = SaveEvery(run if chief else None, config.train.save_every, config.train.save_minutes)
+    callbacks = [report, *([Progress()] if chief and on_terminal else []), save]
     if validation is None:
-        run_steps(model, batches, steps, run, callbacks)
+        run_steps(workers, model, batches, steps, callbacks)
         return {}
     settings = config.validation
     validate = Validate(
@@ -256,32 +301,40 @@ def fit(
     )
     validate.catch_up(model)
     if not validate.has_lost_patience:
-        run_steps(model, batches, steps, run, [*callbacks, validate])
+        run_steps(workers, model, batches, steps, [*callbacks, validate])
     return validate.facts()
 
 
 def run_steps(
+    workers: Workers,
     model: DualEncoder,
     batches: PairBatches,
     steps: int,
-    run: Path,
     callbacks: list[keras.callbacks.Callback],
 ) -> None:
     """Trains up to `steps`; an interrupt saves the model before it goes on its way."""
-    first_step = int(model.optimizer.iterations)
-    if first_step == steps:
+    first_step = step_of(model)
+    left = steps - first_step
+    if not left:
         return
     save = next(callback for callback in callbacks if isinstance(callback, SaveEvery))
+    # Of several workers TensorFlow asks at every step whether one's dataset has ended, unless
+    # none can end.
+    endless = len(workers.addresses) > 1
+    dataset = batches.dataset(first_step, None if endless else left)
     try:
         model.fit(
-            batches.dataset(first_step, steps - first_step),
+            distribute(workers.strategy, dataset, batches.batch_size),
+            steps_per_epoch=left if endless else None,
             shuffle=False,
-            verbose=1 if sys.stdout.isatty() else 0,
+            verbose=1 if workers.is_chief and sys.stdout.isatty() else 0,
             callbacks=callbacks,
         )
     except KeyboardInterrupt as interrupt:
-        save_model(model, run)
-        step = int(model.optimizer.iterations)
-        raise KeyboardInterrupt(f"the model of step {step} is saved in {run}") from interrupt
+        if save.run is None:
+            raise
+        save_model(model, save.run)
+        step = step_of(model)
+        raise KeyboardInterrupt(f"the model of step {step} is saved in {save.run}") from interrupt
     finally:
         save.restore_handler()

@@ -1,6 +1,7 @@
 """Pins of cli.train: flags and YAML become the run's configuration; what is unknown is refused."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -28,6 +29,7 @@ def started(monkeypatch):
 
     def train(config, out, resume):
         calls.append((config, out))
+        return SimpleNamespace(distribute_strategy=None)
 
     monkeypatch.setattr(training, "train", train)
     return calls
@@ -61,6 +63,7 @@ def test_every_flag_arrives(started, data):
         "--train.report_every", "2", "--train.save_every", "4", "--train.save_minutes", "6",
         "--train.gradient_cache_chunk", "64", "--train.deterministic", "false",
         "--train.jit_compile", "true", "--train.steps_per_execution", "8",
+        "--train.strategy", "tpu", "--train.tpu", "v5",
         "--validation.split", "held_out",
         "--validation.every", "6", "--validation.queries", "50", "--validation.documents", "all",
         "--validation.measure", "MRR@10", "--validation.patience", "4",
@@ -79,7 +82,9 @@ def test_every_flag_arrives(started, data):
             init="run:R0",
         ),
         loss=LossConfig("samtone", "both", 0.01, True, "mean", ["id", "text"], "own"),
-        train=TrainConfig(7, 512, "adafactor", 1e-4, 3, 5, 2, 4, 6.0, False, True, 64, 8),
+        train=TrainConfig(
+            7, 512, "adafactor", 1e-4, 3, 5, 2, 4, 6.0, False, True, 64, 8, "tpu", "v5"
+        ),
         validation=ValidationConfig("held_out", 6, 50, "all", "MRR@10", 4),
     )
 
