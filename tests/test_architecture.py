@@ -23,6 +23,7 @@ LADDER = [
 TENSORFLOW_IN = (
     "data.pipeline",
     "losses.tiled",
+    "towers.tensorflow_dropout",
     "tensorflow_encode",
     "tensorflow_step",
     "distribution",

@@ -19,6 +19,10 @@ def dropout(inputs: Tensor, rate: float, seed: Tensor | None, place: str) -> Ten
     """
     if seed is None or rate == 0:
         return inputs
+    if keras.backend.backend() == "tensorflow":
+        from samtone_tf.towers import tensorflow_dropout
+
+        return tensorflow_dropout.dropout(inputs, rate, fold(seed, place))
     return keras.random.dropout(inputs, rate, seed=_Given(fold(seed, place)))
 
 
