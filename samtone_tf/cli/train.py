@@ -11,6 +11,7 @@ samtone train --data pairs:faq.jsonl --out runs/faq --model.architecture ade_spl
 samtone train --config run.yaml --out runs/again --loss.same_tower both
 samtone train --data beir:scifact --print_config > run.yaml
 samtone train --out runs/scifact --resume
+samtone train --data beir:scifact --out runs/scifact --train.strategy mirrored
 """
 
 
