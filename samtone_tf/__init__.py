@@ -34,6 +34,7 @@ _MODULES = {
     "InverseSquareRoot": "optimizers.schedules",
     "LinearDecay": "optimizers.schedules",
     "DualEncoder": "dual_encoder",
+    "make_strategy": "distribution",
     "load_model": "training.run_folder",
     "train": "training.train",
     "export_saved_model": "export.encoder",

@@ -18,7 +18,8 @@ from samtone_tf.checks import check_choice
 from samtone_tf.cluster import Cluster
 from samtone_tf.config import STRATEGIES
 
-# PCI ids of Google's TPU chips, v2 to v7.
+PCI_DEVICES = Path("/sys/bus/pci/devices")
+# Google's TPU chips there, v2 to v7.
 _GOOGLE = "0x1ae0"
 _TPU_CHIPS = ("0x0027", "0x0056", "0x005e", "0x0062", "0x0063", "0x006f", "0x0076")
 
@@ -213,5 +214,5 @@ def _tpu_chips() -> int:
 
     return sum(
         read(device / "vendor") == _GOOGLE and read(device / "device") in _TPU_CHIPS
-        for device in Path("/sys/bus/pci/devices").glob("*")
+        for device in PCI_DEVICES.glob("*")
     )

@@ -101,8 +101,8 @@ class Workers:
         """Whom TensorFlow's message names, this worker aside."""
         named = re.findall(r"/job:(chief|worker)/(?:replica:\d+/)?task:(\d+)", text)
         ranks = {self._rank(job, int(task)) for job, task in named} - {self.rank}
-        names = [f"worker {rank} ({self.addresses[rank]})" for rank in sorted(ranks)]
-        return " or ".join(names).capitalize() or "Another worker"
+        names = [f"{rank} ({self.addresses[rank]})" for rank in sorted(ranks)]
+        return f"Worker {' or '.join(names)}" if names else "Another worker"
 
     def _rank(self, job: str, task: int) -> int:
         return task if job == "chief" else task + self._chiefs

@@ -13,6 +13,7 @@ samtone train --data beir:scifact --out runs/scifact --validation.split held_out
 samtone train --config run.yaml --out runs/again --loss.same_tower both
 samtone train --data beir:scifact --print_config > run.yaml
 samtone train --out runs/scifact --resume
+samtone train --data beir:scifact --out runs/scifact --train.strategy mirrored
 """
 
 
