@@ -190,7 +190,7 @@ def losses(strategy):
     run("gte", Gte(0.05))
     learned = {"learn_temperature": True, "min_temperature": 0.02, "max_temperature": 0.5}
     run("learned", SamToNe(0.05, **learned), rate=0.001)
-    run("learned, to its end", SamToNe(0.05, **learned), rate=0.1, steps=1)
+    run("learned, to its end", SamToNe(0.05, **learned), rate=1.0, steps=1)
     with strategy.scope():  # its count of updates must be one, too
         clipped = keras.optimizers.SGD(1.0, global_clipnorm=0.1)
     run("learned, clipped", SamToNe(0.05, **learned), optimizer=clipped)

@@ -38,7 +38,7 @@ class Gte(SoftmaxLoss):
     >>> import numpy as np
     >>> unit = np.eye(2, dtype="float32")
     >>> [round(float(v), 4) for v in Gte(temperature=1.0)(unit, unit)]
-    [1.2448, 1.2448]
+    [1.2446, 1.2446]
 
     Reference: Li et al. 2023, section 3.3, https://arxiv.org/abs/2308.03281.
     """

@@ -172,6 +172,8 @@ def test_time_saves_too(tmp_path, monkeypatch):
 
 def test_a_stopped_run_goes_on_in_its_folder(tmp_path, monkeypatch, capsys):
     config = tiny.config(steps=6, save_every=2)
+    loss = LossConfig(learn_temperature=True, log_q=True, similarity_margin=0.1)
+    config = replace(config, loss=loss)
     out = stopped(tmp_path / "run", config, 5, monkeypatch)
     half = out / WRITING_FOLDER / "model.keras"
     half.parent.mkdir()
