@@ -82,7 +82,7 @@ def last_checkpoint(run: Path) -> DualEncoder | None:
     Raises:
         ValueError: no checkpoint is whole, or Keras could not restore all of it.
     """
-    # What a save that was cut off has left; it was no checkpoint yet.
+    # What a save that was cut off has left was no checkpoint yet.
     shutil.rmtree(run / WRITING_FOLDER, ignore_errors=True)
     if not has_checkpoint(run):
         return None
