@@ -4,6 +4,7 @@ import configparser
 import re
 import shlex
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -26,7 +27,12 @@ def commands(program):
 
 def test_the_commands_parse(monkeypatch):
     configs = []
-    monkeypatch.setattr(training, "train", lambda config, out, resume: configs.append(config))
+
+    def train(config, out, resume):
+        configs.append(config)
+        return SimpleNamespace(distribute_strategy=None)
+
+    monkeypatch.setattr(training, "train", train)
     for command in commands("samtone"):
         succeed(*command)
     first = configs[0].train
