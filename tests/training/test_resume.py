@@ -141,7 +141,7 @@ def test_sigterm_saves_the_step_in_progress(tmp_path):
     saved, before = [], signal.getsignal(signal.SIGTERM)
     save = callbacks.SaveEvery(tmp_path, 100)
     save.set_model(Model)
-    save._save = lambda: saved.append(5)
+    save.save_now = lambda: saved.append(5)
     save.on_train_begin()
     try:
         signal.raise_signal(signal.SIGTERM)
