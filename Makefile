@@ -2,11 +2,12 @@
 
 PYTHON ?= python3
 VENV ?= .venv
+PEER ?= .venv-peer
 OUT ?= quickstart
 ARGS ?=
 PY := $(VENV)/bin/python
 
-.PHONY: help quickstart test check format clean
+.PHONY: help quickstart test check format bench clean
 .DEFAULT_GOAL := help
 
 help: ## this text
@@ -28,12 +29,20 @@ format: $(VENV)/installed ## rewrite files the way `check` wants them
 	$(VENV)/bin/ruff check --fix .
 	$(VENV)/bin/ruff format .
 
+bench: $(VENV)/installed $(PEER)/installed ## speed against a peer; set DATA and VOCABULARY
+	$(PY) benchmarks/speed/compare.py --data $(DATA) --vocabulary $(VOCABULARY) --peer $(PEER)/bin/python $(ARGS)
+
 clean: ## remove the virtual environment and caches
-	rm -rf $(VENV) .pytest_cache .ruff_cache build dist *.egg-info
+	rm -rf $(VENV) $(PEER) .pytest_cache .ruff_cache build dist *.egg-info
 
 $(VENV)/installed: setup.cfg pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; (3, 11) <= v <= (3, 13) or sys.exit("samtone-tf needs Python 3.11, 3.12 or 3.13; $(PYTHON) is %d.%d. Try: make PYTHON=python3.12 $(MAKECMDGOALS)" % v)'
 	@echo "Installing into $(VENV) (about 3 GB, a few minutes) ..."
 	$(PYTHON) -m venv $(VENV)
 	$(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+$(PEER)/installed: benchmarks/speed/requirements-peer.txt
+	$(PYTHON) -m venv $(PEER)
+	$(PEER)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
 	@touch $@

@@ -17,6 +17,7 @@ import tensorflow as tf
 from samtone_tf.checks import check_choice
 from samtone_tf.cluster import Cluster
 from samtone_tf.config import STRATEGIES
+from samtone_tf.data.pipeline import check_local
 
 PCI_DEVICES = Path("/sys/bus/pci/devices")
 # Google's TPU chips there, v2 to v7.
@@ -193,7 +194,9 @@ def _tpu(name: str) -> tf.distribute.TPUStrategy:
             "or in Colab's TPU runtime, install tensorflow-tpu in place of tensorflow and use "
             "tpu='local'; elsewhere, use strategy 'auto'."
         ) from error
-    return tf.distribute.TPUStrategy(resolver)
+    strategy = tf.distribute.TPUStrategy(resolver)
+    check_local(strategy.extended.worker_devices)
+    return strategy
 
 
 def _check_reachable(master: str) -> None:
