@@ -68,7 +68,7 @@ class Counting(keras.layers.Layer):
         self.w = self.add_weight(shape=(), initializer="ones")
         self.built = True
 
-    def call(self, x):
+    def call(self, x, seed=None):
         self.calls += 1
         return x * x * self.w
 
@@ -98,3 +98,34 @@ def test_frozen_weights_get_no_gradient_and_let_one_through():
         value = rematerialised(layer)(x)
     x_gradient, w_gradient = tape.gradient(value, [x, layer.w.value])
     assert (float(x_gradient), w_gradient) == (6.0, None)
+
+
+def test_masks_are_drawn_anew_in_the_backward_pass_and_after_its_input():
+    """A draw that follows from the seed alone would be one for both passes, and kept for all."""
+    block = make_block(0.5)
+    states, bias = make_inputs()
+    seed = tf.constant([3, 4], "int64")
+
+    @tf.function
+    def gradient(states):
+        with tf.GradientTape() as tape:
+            tape.watch(states)
+            value = rematerialised(block)(states, bias, seed=seed)
+        return tape.gradient(value, states)
+
+    graph = gradient.get_concrete_function(states).graph
+    draws = [op for op in graph.get_operations() if "StatelessRandomUniform" in op.type]
+    assert len(draws) == 2 * 4
+    assert all(depends_on(draw, graph.inputs[0]) for draw in draws)
+
+
+def depends_on(operation, tensor):
+    waiting, seen = [operation], set()
+    while waiting:
+        for one in waiting.pop().inputs:
+            if one is tensor:
+                return True
+            if one.op.name not in seen:
+                seen.add(one.op.name)
+                waiting.append(one.op)
+    return False
