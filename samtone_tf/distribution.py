@@ -53,9 +53,11 @@ def make_strategy(name: str = "auto", tpu: str = "") -> tf.distribute.Strategy:
         return _find(tpu)
     if name == "tpu":
         return _tpu(tpu)
-    return {"one": tf.distribute.get_strategy, "mirrored": _mirrored, "multiworker": _multiworker}[
-        name
-    ]()
+    if name == "mirrored":
+        return _mirrored()
+    if name == "multiworker":
+        return _multiworker()
+    return tf.distribute.get_strategy()
 
 
 def check_batch(

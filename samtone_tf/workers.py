@@ -71,7 +71,7 @@ class Workers:
                 )
 
     @contextlib.contextmanager
-    def explain_losses(self) -> Iterator[None]:
+    def explain_failures(self) -> Iterator[None]:
         """Says in one line what TensorFlow says in thirty when collectives have stopped.
 
         Raises:

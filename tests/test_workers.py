@@ -58,7 +58,7 @@ ABORTED = "Graph execution error:\n\nCollective ops is aborted by: "
 def test_a_lost_worker_is_named(chief, text, who):
     with (
         pytest.raises(ConnectionError, match=f"{who} or cannot .* again with --resume") as caught,
-        chief.explain_losses(),
+        chief.explain_failures(),
     ):
         raise tf.errors.UnavailableError(None, None, text)
     assert "\n" not in str(caught.value)
@@ -66,16 +66,16 @@ def test_a_lost_worker_is_named(chief, text, who):
 
 def test_a_chief_of_its_own_job_comes_first(chief):
     chief._chiefs = 1
-    with pytest.raises(ConnectionError, match=r"Worker 2 \(c:3\)"), chief.explain_losses():
+    with pytest.raises(ConnectionError, match=r"Worker 2 \(c:3\)"), chief.explain_failures():
         raise tf.errors.UnavailableError(None, None, "/job:chief/task:0 /job:worker/task:1")
 
 
 def test_c22_after_an_abort_the_process_must_be_restarted(alone):
-    with pytest.raises(RuntimeError, match="Restart it"), alone.explain_losses():
+    with pytest.raises(RuntimeError, match="Restart it"), alone.explain_failures():
         raise tf.errors.InternalError(None, None, f"{ABORTED}something")
 
 
 @pytest.mark.parametrize("error", [tf.errors.InvalidArgumentError(None, None, "odd"), ValueError()])
 def test_other_errors_are_left_alone(chief, error):
-    with pytest.raises(type(error)), chief.explain_losses():
+    with pytest.raises(type(error)), chief.explain_failures():
         raise error

@@ -82,7 +82,7 @@ def train(
         ConnectionError: another worker is lost; resume on all of them.
     """
     workers = Workers(make_strategy(config.train.strategy, config.train.tpu))
-    with workers.explain_losses():
+    with workers.explain_failures():
         return _train(workers, config, Path(out), data, tokenizer, validation_data, resume)
 
 
