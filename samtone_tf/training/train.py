@@ -38,6 +38,7 @@ from samtone_tf.training.resume import (
     warn_of_changes,
 )
 from samtone_tf.training.run_folder import (
+    MODEL_FILE,
     check_new_run,
     load_tokenizer,
     make_run_folder,
@@ -116,7 +117,8 @@ def _train(
     model = (go_on if resume else start)(workers, out, config, tokenizer, batches)
     first_step = step_of(model)
     workers.agree({"step": first_step})
-    if (out / "README.md").is_file():  # what a run writes last
+    # The model card is what a run writes last; a damaged checkpoint is trained once more.
+    if (out / "README.md").is_file() and (out / MODEL_FILE).is_file():
         workers.say(f"{out} has all its {first_step} steps already")
         return model
     validation = Validation(model, held_out, tokenizer, config.data) if held_out else None

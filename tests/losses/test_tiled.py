@@ -27,7 +27,7 @@ def make_columns(seed=0, num_pairs=NUM_PAIRS, num_negatives=2, given=None):
 
 
 def slice_rows(pairs, first=FIRST, size=NUM_ROWS):
-    return tf.nest.map_structure(lambda x: x[first : first + size], pairs)
+    return tf.nest.map_structure(lambda x: None if x is None else x[first : first + size], pairs)
 
 
 def results(function, rows, columns, first_row, weights):

@@ -143,7 +143,7 @@ def test_a_file_has_no_tokenizer():
 
 
 def test_an_absent_source_is_refused_before_the_data_is_read(tmp_path, monkeypatch):
-    monkeypatch.setattr(training, "load_data", lambda *_: pytest.fail("read the data first"))
+    monkeypatch.setattr(training, "read_data", lambda *_: pytest.fail("read the data first"))
     with pytest.raises(FileNotFoundError, match=f"Received: {tmp_path / 'gone'}"):
         training.train(config(init=f"run:{tmp_path / 'gone'}"), tmp_path / "run")
     assert not (tmp_path / "run").exists()

@@ -87,3 +87,9 @@ def test_negatives_per_query_are_counted(loss, num_negatives, words):
     )
     facts = make_facts(config, statistics={"negatives_per_query": num_negatives})
     assert facts["negatives per query"] == words
+
+
+def test_the_temperature_there_is():
+    assert "temperature" not in make_facts(replace(tiny.config(), loss=LossConfig("triplet")))
+    learned = replace(tiny.config(), loss=LossConfig(learn_temperature=True))
+    assert make_facts(learned)["temperature"] == "0.05 (1/τ = 20), learned from 0.01 to 1"

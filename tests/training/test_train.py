@@ -294,14 +294,6 @@ def test_other_losses_by_name(config, want):
     assert got.get_config() == want.get_config()
 
 
-def test_a_description_names_the_temperature_there_is():
-    assert training.describe_temperature(LossConfig("triplet")) == {}
-    learned = LossConfig(learn_temperature=True)
-    assert training.describe_temperature(learned) == {
-        "temperature": "0.05 (a scale of 20), learned from 0.01 to 1"
-    }
-
-
 @pytest.mark.parametrize(
     ("name", "kind"),
     [("adam", keras.optimizers.Adam), ("adafactor", Adafactor)],
