@@ -51,8 +51,8 @@ def parity(process: Process) -> dict:
     """Runs that must not depend on the devices, with SGD, which shows the gradient's scale."""
     optimizer = training.make_optimizer
     training.make_optimizer = lambda config: keras.optimizers.SGD(training.make_schedule(config))
-    process.train("whole", report_every=1, learning_rate=0.05)
-    process.train("chunks", 0.5, report_every=1, learning_rate=0.05, gradient_cache_chunk=2)
+    process.train("whole", report_every=1, learning_rate=0.01)
+    process.train("chunks", 0.5, report_every=1, learning_rate=0.01, gradient_cache_chunk=2)
     training.make_optimizer = optimizer
     return {}
 
@@ -108,9 +108,9 @@ def vocabulary(process: Process) -> dict:
     seen, make_batches = [], training.make_batches
     make = training.make_tokenizer
 
-    def note(config, data, tokenizer):
+    def note(config, data, tokenizer, cache=None):
         seen.append(tokenizer.fingerprint)
-        return make_batches(config, data, tokenizer)
+        return make_batches(config, data, tokenizer, cache)
 
     def make_here(config, data):
         if process.rank:
@@ -130,7 +130,7 @@ def elsewhere(process: Process) -> dict:
     if process.rank:
         (own / "checkpoints" / "model.keras").unlink()
     try:
-        process.train(own.name, report_every=1, learning_rate=0.05, resume=True)
+        process.train(own.name, report_every=1, learning_rate=0.01, resume=True)
     except ValueError as error:
         return {"message": str(error)}
     return {"message": "it began"}
