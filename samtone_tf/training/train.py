@@ -320,9 +320,10 @@ def run_steps(
     if not left:
         return
     save = next(callback for callback in callbacks if isinstance(callback, SaveEvery))
-    # Of several workers TensorFlow asks at every step whether one's dataset has ended, unless
-    # none can end.
-    endless = len(workers.addresses) > 1
+    # On several replicas Keras warns of a dataset that ends, and TensorFlow asks every worker at
+    # every step whether its own has. One that never ends would be overrun by several steps per
+    # execution, which only one device and the TPU can do.
+    endless = workers.strategy.num_replicas_in_sync > 1 and model.steps_per_execution == 1
     dataset = batches.dataset(first_step, None if endless else left)
     try:
         model.fit(
