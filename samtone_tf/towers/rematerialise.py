@@ -4,7 +4,7 @@ Training then keeps one tensor per layer, its input, at the price of about a thi
 (Chen et al. 2016, https://arxiv.org/abs/1604.06174).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import keras
 from keras import ops
@@ -28,19 +28,37 @@ def rematerialised(layer: keras.layers.Layer) -> Callable[..., Tensor]:
 
     def call(*inputs: Tensor, seed: Tensor | None = None) -> Tensor:
         def run(weights, *inputs):
-            return layer.stateless_call(weights, frozen, *inputs, seed=_after(inputs[0], seed))[0]
+            # Masks that follow from a seed alone would be drawn early, and kept for all layers.
+            late = None if seed is None else _after(inputs[:1], seed)
+            return layer.stateless_call(weights, frozen, *inputs, seed=late)[0]
 
-        return keras.remat(run)(weights, *inputs)
+        states, first = inputs[0], weights
+        if weights and keras.backend.backend() == "tensorflow":
+            states, *first = _weights_first(states, *weights)
+        return keras.remat(run)(first, states, *inputs[1:])
 
     return call
 
 
-def _after(inputs: Tensor, seed: Tensor | None) -> Tensor | None:
-    """The same seed, which is known only once the inputs are.
+@ops.custom_gradient
+def _weights_first(states: Tensor, *weights: Tensor):
+    """The same tensors; on the way back, `states` get their gradient after all weights have.
 
-    Masks that follow from a seed alone would be drawn once and early, and kept for all layers.
+    Else TensorFlow goes down all layers first, and what the weights' gradients are made of
+    waits for the end, layer upon layer.
     """
-    if seed is None:
-        return None
-    never = ops.reshape(inputs, (-1,))[0] > float("inf")
-    return seed + ops.cast(never, seed.dtype)
+
+    def gradient(states_gradient, *weight_gradients):
+        return [_after(weight_gradients, states_gradient), *weight_gradients]
+
+    return [states, *weights], gradient
+
+
+def _after(others: Sequence[Tensor], tensor: Tensor) -> Tensor:
+    """The same tensor, which is known only once the others are.
+
+    It depends on them by their data, which XLA keeps to, and of which no compiler knows
+    that it is always 0.
+    """
+    never = ops.any(ops.stack([ops.reshape(x, (-1,))[0] > float("inf") for x in others]))
+    return tensor + ops.cast(never, tensor.dtype)

@@ -100,32 +100,51 @@ def test_frozen_weights_get_no_gradient_and_let_one_through():
     assert (float(x_gradient), w_gradient) == (6.0, None)
 
 
-def test_masks_are_drawn_anew_in_the_backward_pass_and_after_its_input():
-    """A draw that follows from the seed alone would be one for both passes, and kept for all."""
-    block = make_block(0.5)
-    states, bias = make_inputs()
-    seed = tf.constant([3, 4], "int64")
+# --- what waits for what, in the graph -----------------------------------------------------
+
+
+def gradient_graph(block, inputs):
+    """The graph of the gradients of the first input and of each weight."""
 
     @tf.function
-    def gradient(states):
+    def gradients(*inputs):
+        weights = [variable.value for variable in block.trainable_variables]
         with tf.GradientTape() as tape:
-            tape.watch(states)
-            value = rematerialised(block)(states, bias, seed=seed)
-        return tape.gradient(value, states)
+            tape.watch(inputs)
+            value = rematerialised(block)(*inputs, seed=tf.constant([3, 4], "int64"))
+        return tape.gradient(value, [inputs[0], *weights])
 
-    graph = gradient.get_concrete_function(states).graph
+    return gradients.get_concrete_function(*inputs).graph
+
+
+def ancestors(tensor):
+    """Names of the operations that a tensor is made from."""
+    waiting, seen = [tensor], set()
+    while waiting:
+        one = waiting.pop()
+        if one.name not in seen:
+            seen.add(one.name)
+            place = slice(None)
+            if one.op.type == "IdentityN":  # holds nothing back: TensorFlow takes it apart
+                place = slice(one.value_index, one.value_index + 1)
+            waiting.extend(one.op.inputs[place])
+    return {name.partition(":")[0] for name in seen}
+
+
+def test_masks_are_drawn_anew_in_the_backward_pass_and_after_its_input():
+    """A draw that follows from the seed alone would be one for both passes, and kept for all."""
+    graph = gradient_graph(make_block(0.5), make_inputs())
     draws = [op for op in graph.get_operations() if "StatelessRandomUniform" in op.type]
     assert len(draws) == 2 * 4
-    assert all(depends_on(draw, graph.inputs[0]) for draw in draws)
+    for draw in draws:
+        assert graph.inputs[0].op.name in ancestors(draw.outputs[0]), draw.name
 
 
-def depends_on(operation, tensor):
-    waiting, seen = [operation], set()
-    while waiting:
-        for one in waiting.pop().inputs:
-            if one is tensor:
-                return True
-            if one.op.name not in seen:
-                seen.add(one.op.name)
-                waiting.append(one.op)
-    return False
+def test_a_block_is_done_with_its_weights_before_the_one_below_begins():
+    graph = gradient_graph(make_block(0.5), make_inputs())
+    states, *weights = graph.structured_outputs
+    assert len(weights) == 9
+    done = ancestors(states)
+    for weight in weights:
+        products = {name for name in ancestors(weight) if "MatMul" in name}
+        assert products <= done, weight.name
