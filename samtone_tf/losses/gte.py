@@ -40,7 +40,7 @@ class Gte(SoftmaxLoss):
     >>> [round(float(v), 4) for v in Gte(temperature=1.0)(unit, unit)]
     [1.2446, 1.2446]
 
-    Reference: Li et al. 2023, section 3.3, https://arxiv.org/abs/2308.03281.
+    Reference: Li et al. 2023, https://arxiv.org/abs/2308.03281.
     """
 
     def __init__(self, temperature: float = 0.01, **options: Any):

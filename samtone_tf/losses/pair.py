@@ -50,7 +50,7 @@ class Pair(InBatchSoftmax):
     >>> [round(float(v), 4) for v in loss(unit, unit)]
     [0.3133, 0.3133]
 
-    Reference: Ren et al. 2021, section 4, https://arxiv.org/abs/2108.06027.
+    Reference: Ren et al. 2021, https://arxiv.org/abs/2108.06027.
     """
 
     def __init__(

@@ -69,8 +69,7 @@ def check_equal(got, want, temperature):
     wanted_rows, wanted_gradients = want
     assert rows.loss.dtype == tf.float32
     np.testing.assert_allclose(rows.loss, wanted_rows.loss, rtol=0, atol=1e-6 / temperature)
-    for name in ("correct", "reciprocal_rank", "negatives"):
-        np.testing.assert_array_equal(getattr(rows, name), getattr(wanted_rows, name), name)
+    np.testing.assert_array_equal(rows.correct, wanted_rows.correct)
     np.testing.assert_allclose(rows.masked, wanted_rows.masked, rtol=1e-6)
     assert set(gradients) == set(wanted_gradients)
     for name, wanted in wanted_gradients.items():
@@ -127,8 +126,8 @@ def test_other_temperatures(temperature):
 
 @pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
 def test_every_loss_with_margin_and_log_q(case):
-    options = {"log_q": True} if case.has_temperature else {}
-    found, _ = check_against_rows(case.make(similarity_margin=0.1, **options), make_columns(11), 3)
+    options = {"log_q": True} if case.has_temperature else {"margin": 1.2}
+    found, _ = check_against_rows(case.make(similarity_margin=0.5, **options), make_columns(8), 3)
     assert 0 < found.masked.numpy().max() < 1
 
 
