@@ -9,6 +9,7 @@ is not timed.
     python benchmarks/step_memory.py
     python benchmarks/step_memory.py --batch 256 512 1024 --chunk 0 32 --length 64
     python benchmarks/step_memory.py --batch 64 --layers 6 --dropout 0.1 --dtype mixed_bfloat16
+    python benchmarks/step_memory.py --batch 64 --layers 8 --dropout 0.1 --remat
 """
 
 import argparse
@@ -33,6 +34,7 @@ def main() -> None:
     parser.add_argument("--layers", type=int, default=2, help="blocks of the encoder")
     parser.add_argument("--dropout", type=float, default=0.0, help="rate")
     parser.add_argument("--dtype", default="float32", help="or mixed_bfloat16")
+    parser.add_argument("--remat", action="store_true", help="recompute activations per block")
     parser.add_argument("--case", type=int, nargs=2, help=argparse.SUPPRESS)  # a child's work
     arguments = parser.parse_args()
     if arguments.case:
@@ -44,6 +46,7 @@ def main() -> None:
             command = [sys.executable, __file__, "--case", str(batch), str(chunk)]
             for name in ("length", "layers", "dropout", "dtype"):
                 command += [f"--{name}", str(getattr(arguments, name))]
+            command += ["--remat"] * arguments.remat
             done = subprocess.run(command, capture_output=True, text=True)
             if done.returncode:
                 print(f"{batch:8}{chunk or 'whole':>8}   failed: {done.stderr[-200:]}")
@@ -69,7 +72,11 @@ def measure(num_pairs: int, chunk: int, settings: argparse.Namespace) -> dict:
 
     keras.utils.set_random_seed(0)
     encoder = EncoderConfig.make(
-        "mini", vocabulary_size=8000, num_layers=settings.layers, dropout=settings.dropout
+        "mini",
+        vocabulary_size=8000,
+        num_layers=settings.layers,
+        dropout=settings.dropout,
+        remat=settings.remat,
     )
     model = DualEncoder(encoder, gradient_cache_chunk=chunk or None, dtype=settings.dtype)
     model.compile(keras.optimizers.SGD(0.01), loss=SamToNe(0.05))

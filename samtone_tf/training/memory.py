@@ -91,9 +91,12 @@ def activations_per_text(config: EncoderConfig, length: int, compute_bytes: int 
     kept = 4 * (6 * hidden + weights) + compute_bytes * (4 * inner + stages * feedforward)
     if config.dropout:
         kept += 2 * hidden + (1 + compute_bytes) * (weights + feedforward)
+    one_at_a_time = 0
+    if config.remat:  # a block keeps its input, twice more for a while, and the rest in its turn
+        one_at_a_time, kept = kept, 3 * compute_bytes * hidden
     outside = 4 * 4 * hidden
     on_the_way_back = 4 * (2 * hidden + 3 * weights) + compute_bytes * 4 * feedforward
-    return length * (config.num_layers * kept + outside + on_the_way_back)
+    return length * (config.num_layers * kept + one_at_a_time + outside + on_the_way_back)
 
 
 _ITEM_BYTES = {"float32": 4, "int32": 4, "uint32": 4, "int64": 8, "bfloat16": 2}

@@ -14,8 +14,12 @@ TABLE, PROJECTION, BIAS, NORM = 8000 * 256, 256 * 768, 32 * 4, 256
 BLOCK = 4 * 256 * 256 + 3 * 256 * 512 + 2 * NORM
 
 
-def make_model(layers=2, optimizer=None, dtype="float32", dropout=0.0, architecture="sde"):
-    encoder = EncoderConfig.make("mini", vocabulary_size=8000, num_layers=layers, dropout=dropout)
+def make_model(
+    layers=2, optimizer=None, dtype="float32", dropout=0.0, architecture="sde", remat=False
+):
+    encoder = EncoderConfig.make(
+        "mini", vocabulary_size=8000, num_layers=layers, dropout=dropout, remat=remat
+    )
     model = DualEncoder(encoder, architecture, dtype=dtype)
     model.compile(optimizer or keras.optimizers.SGD(), loss=SamToNe())
     model.optimizer.build(model.trainable_variables)
@@ -71,6 +75,8 @@ def test_a_large_loss_is_tiled():
         (16, None, 256, {"dropout": 0.1}, 697),
         (16, 8, 256, {"dropout": 0.1}, 409),
         (64, None, 64, {"dtype": "mixed_bfloat16"}, 366),
+        (32, None, 64, {"layers": 4, "dropout": 0.1, "remat": True}, 256),
+        (32, None, 64, {"layers": 16, "dropout": 0.1, "remat": True}, 457),
     ],
 )
 def test_what_is_expected_is_within_a_quarter_of_what_was_measured(
