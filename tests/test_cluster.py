@@ -96,8 +96,9 @@ def test_workers_go_on_together_and_give_their_ports_back():
         socket.create_server(("", port)).close()
 
 
-def test_a_worker_alone_has_nobody_to_wait_for():
+def test_a_worker_alone_has_nobody_to_wait_for(capsys):
     clusters(1)[0].wait_for_all(seconds=0)
+    assert capsys.readouterr().out == ""
 
 
 def test_who_does_not_come_is_named(capsys):

@@ -16,6 +16,17 @@ from samtone_tf.data.records import RetrievalData
 
 ARCHITECTURES = ("sde", "ade_spl")
 DIM = 12
+RUN_FILES = {
+    "README.md",
+    "checkpoints",
+    "config.yaml",
+    "environment.json",
+    "metrics.jsonl",
+    "tensorboard",
+    "vocabulary.spm",
+}
+"""What a run folder holds when its run is over."""
+
 STEPS = 5
 QUERY_LENGTH, DOCUMENT_LENGTH = 12, 20
 

@@ -7,7 +7,6 @@ import argparse
 import json
 import os
 import tempfile
-import time
 from pathlib import Path
 
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
@@ -70,11 +69,11 @@ def train(arguments) -> dict:
         }
 
     step = tf.function(model.train_step)
-    first = _timed(lambda: float(step(batch(0))["loss"]))
+    first = work.timed(lambda: float(step(batch(0))["loss"]))
     seconds = []
     for i in range(1, arguments.steps + 1):
         inputs = batch(i)
-        seconds.append(_timed(lambda inputs=inputs: float(step(inputs)["loss"])))
+        seconds.append(work.timed(lambda inputs=inputs: float(step(inputs)["loss"])))
     return {"first": first, "seconds": seconds}
 
 
@@ -95,8 +94,8 @@ def encode(arguments) -> dict:
     def run():
         encoder.encode_document(documents, batch_size=work.ENCODE_BATCH)
 
-    first = _timed(run)
-    return {"first": first, "seconds": [_timed(run) for _ in range(arguments.steps)]}
+    first = work.timed(run)
+    return {"first": first, "seconds": [work.timed(run) for _ in range(arguments.steps)]}
 
 
 def product(arguments) -> dict:
@@ -133,19 +132,13 @@ def _rate(shapes: list[tuple], dtype: str, rounds: int) -> float:
             return tf.matmul(a, b, transpose_a=ta, transpose_b=tb)
 
         multiply()
-        seconds += min(_timed(lambda f=multiply: f()[0, 0].numpy()) for _ in range(rounds))
+        seconds += min(work.timed(lambda f=multiply: f()[0, 0].numpy()) for _ in range(rounds))
         operations += 2.0 * rows * middle * columns
     return operations / seconds / 1e9
 
 
 def _normal(shape: tuple, dtype: str) -> tf.Tensor:
     return tf.cast(np.random.default_rng(0).standard_normal(shape, "float32"), dtype)
-
-
-def _timed(run) -> float:
-    start = time.perf_counter()
-    run()
-    return time.perf_counter() - start
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ import contextlib
 import json
 import shutil
 import tempfile
-import time
 from pathlib import Path
 
 import torch
@@ -88,8 +87,8 @@ def train(model: SentenceTransformer, arguments) -> dict:
         optimizer.zero_grad()
         float(value)
 
-    first = _timed(lambda: step(0))
-    seconds = [_timed(lambda i=i: step(i)) for i in range(1, arguments.steps + 1)]
+    first = work.timed(lambda: step(0))
+    seconds = [work.timed(lambda i=i: step(i)) for i in range(1, arguments.steps + 1)]
     return {"first": first, "seconds": seconds}
 
 
@@ -102,14 +101,8 @@ def encode(model: SentenceTransformer, arguments) -> dict:
     def run():
         model.encode(documents, batch_size=work.ENCODE_BATCH, show_progress_bar=False)
 
-    first = _timed(run)
-    return {"first": first, "seconds": [_timed(run) for _ in range(arguments.steps)]}
-
-
-def _timed(run) -> float:
-    start = time.perf_counter()
-    run()
-    return time.perf_counter() - start
+    first = work.timed(run)
+    return {"first": first, "seconds": [work.timed(run) for _ in range(arguments.steps)]}
 
 
 if __name__ == "__main__":

@@ -4,6 +4,8 @@ Imports NumPy only, so that either side's environment can read it.
 """
 
 import json
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -68,3 +70,10 @@ def batch(tokens: dict[str, np.ndarray], case: str, step: int) -> dict[str, np.n
     size = BATCH[case]
     rows = np.arange(step * size, (step + 1) * size) % len(tokens["query"])
     return {side: ids[rows] for side, ids in tokens.items()}
+
+
+def timed(run: Callable[[], object]) -> float:
+    """Seconds of one call."""
+    start = time.perf_counter()
+    run()
+    return time.perf_counter() - start

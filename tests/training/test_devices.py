@@ -23,16 +23,6 @@ from tests.training import devices
 ROOT = Path(__file__).parent.parent.parent
 pytestmark = [pytest.mark.slow, pytest.mark.multi_device]
 
-FILES = {
-    "README.md",
-    "checkpoints",
-    "config.yaml",
-    "environment.json",
-    "metrics.jsonl",
-    "tensorboard",
-    "vocabulary.spm",
-}
-
 
 def start(strategy, folder, rank, *parts, ports=()):
     folder.mkdir(exist_ok=True)
@@ -184,7 +174,7 @@ def test_the_environment_remembers_the_devices(several, request):
 def test_c21_only_the_chief_writes_and_prints(multiworker):
     for name in ("whole", "chunks", "undisturbed"):
         run = multiworker / name
-        assert {path.name for path in run.iterdir()} == FILES
+        assert {path.name for path in run.iterdir()} == tiny.RUN_FILES
         checkpoints = {path.name for path in (run / "checkpoints").iterdir()}
         assert {"model.keras"} <= checkpoints <= {"model.keras", "previous.keras"}
         assert len(list((run / "tensorboard").rglob("events.out.*"))) == 1

@@ -229,8 +229,9 @@ def test_another_machine_is_warned_about(monkeypatch, name, value, message):
     assert len(caught) == 1
 
 
-def test_the_same_machine_is_not_warned_about():
+def test_the_same_machine_is_not_warned_about(recwarn):
     resume.warn_of_changes(tiny.run("sde"))
+    assert not recwarn.list
 
 
 # --- damaged and foreign checkpoints ---------------------------------------------------------

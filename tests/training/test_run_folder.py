@@ -30,15 +30,7 @@ def encode(model):
 @pytest.mark.parametrize("architecture", tiny.ARCHITECTURES)
 def test_a_run_folder_holds_what_it_says(architecture):
     run = tiny.run(architecture)
-    assert {path.name for path in run.iterdir()} == {
-        "README.md",
-        "checkpoints",
-        "config.yaml",
-        "environment.json",
-        "metrics.jsonl",
-        "tensorboard",
-        "vocabulary.spm",
-    }
+    assert {path.name for path in run.iterdir()} == tiny.RUN_FILES
     assert [path.name for path in (run / "checkpoints").iterdir()] == ["model.keras"]
     assert [path for path in (run / "tensorboard").rglob("events.out.*") if path.stat().st_size]
 
