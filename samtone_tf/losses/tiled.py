@@ -20,6 +20,9 @@ from samtone_tf.losses.base import RowLosses
 from samtone_tf.losses.inputs import PairVectors
 from samtone_tf.types import Tensor
 
+TILE_SIZE = 128
+"""Rows that are compared with all columns at once."""
+
 
 class RowLoss(Protocol):
     """Any loss of this package: see `DualEncoderLoss.rows`."""
@@ -40,7 +43,7 @@ def tiled_rows(
     first_row: Tensor | int = 0,
     temperature: Tensor | float | None = None,
     *,
-    tile_size: int = 128,
+    tile_size: int = TILE_SIZE,
 ) -> RowLosses:
     """`loss.rows(rows, columns, first_row, temperature)`, at most `tile_size` rows at a time.
 

@@ -10,9 +10,8 @@ from typing import NamedTuple
 
 from samtone_tf.dual_encoder import DualEncoder
 from samtone_tf.encoder_config import EncoderConfig
+from samtone_tf.losses.tiled import TILE_SIZE
 from samtone_tf.tensorflow_step import MOST_LOGITS
-
-TILE_SIZE = 128  # rows of the loss at a time, where it is tiled
 
 
 class StepMemory(NamedTuple):
