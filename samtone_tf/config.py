@@ -40,7 +40,7 @@ FROM_SCRATCH = {"temperature": 0.05, "adafactor": 0.02, "adam": 0.001}
 """Temperature, and peak learning rates, where training starts from random weights."""
 
 FROM_PRETRAINED = {"temperature": 0.01, "adafactor": 0.001, "adam": 0.0001}
-"""The same from published ones (SamToNe, section 4; T5 and GTR use Adafactor at 0.001)."""
+"""The same from published ones (SamToNe, section 3; T5 and GTR use Adafactor at 0.001)."""
 
 _SOFTMAX = {
     "temperature": None,  # see `FROM_SCRATCH`
@@ -163,9 +163,6 @@ class DataConfig:
         split: whose judgements are the training pairs.
         query_length: tokens of a query, the end token included.
         document_length: tokens of a document, the end token included.
-        query_prompt: what stands before every query, in training and in the export, such as
-            "query: "; unless set, that of the weights to start from, or nothing.
-        document_prompt: the same for documents.
         num_negatives: hard negatives per query, taken from the source.
         max_positives: known positives per query that the masks can use.
         vocabulary: SentencePiece model file (.spm, .model); none trains one on the texts.
@@ -173,20 +170,23 @@ class DataConfig:
         no_duplicates: no two equal queries or documents in one batch, instead of masking them.
         cache: folder of token ids, reused between runs; unless set, $SAMTONE_CACHE or
             samtone-tf among the user's caches; memory writes nothing.
+        query_prompt: what stands before every query, in training and in the export, such as
+            "query: "; unless set, that of the weights to start from, or nothing.
+        document_prompt: the same for documents.
     """
 
     source: str = "docstrings"
     split: str = "train"
     query_length: int = 64
     document_length: int = 256
-    query_prompt: str | None = None
-    document_prompt: str | None = None
     num_negatives: int = 0
     max_positives: int = 16
     vocabulary: str | None = None
     vocabulary_size: int = 8000
     no_duplicates: bool = False
     cache: str | None = None
+    query_prompt: str | None = None
+    document_prompt: str | None = None
 
     def __post_init__(self):
         check_at_least("data.query_length", self.query_length, 2)
