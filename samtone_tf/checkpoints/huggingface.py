@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from samtone_tf.checkpoints.folder_files import find_file, read_settings
+from samtone_tf.checkpoints.hub import find_folder
 from samtone_tf.checkpoints.source import LazyTensor, Source, TowerSource, encoder_shapes, match
 from samtone_tf.checkpoints.t5_names import HUGGINGFACE_TABLES, huggingface_names, is_transposed
 from samtone_tf.checkpoints.tensor_files import StoredTensor, is_equal, open_tensors
@@ -42,11 +43,12 @@ _DEFAULTS = {"relative_attention_num_buckets": 32, "relative_attention_max_dista
 _IGNORED = (r"decoder\..*", r"lm_head\..*")
 
 
-def open_huggingface(folder: str | Path, name: str) -> Source:
+def open_huggingface(place: str, name: str) -> Source:
     """Opens a T5 checkpoint in Hugging Face's format; no tensor is read yet.
 
     Args:
-        folder: holds `config.json`, weights and vocabulary.
+        place: a folder with `config.json`, weights and vocabulary, or a repository of the hub
+            such as `google/t5-v1_1-base`.
         name: what the user typed, such as `hf:FOLDER`.
 
     Raises:
@@ -55,6 +57,7 @@ def open_huggingface(folder: str | Path, name: str) -> Source:
             does not have, or tensors are missing, left over or of another shape; names them.
         ImportError: the weights are PyTorch's own files and PyTorch is not installed.
     """
+    folder = find_folder(place)
     tower = read_tower(folder)
     tokenizer = read_tokenizer(folder)
     if tokenizer is not None:
