@@ -5,6 +5,7 @@ file gives plain numbers only, which are checked; the model is always KerasHub's
 the vocabulary is read as the bytes of a SentencePiece model.
 """
 
+import re
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +15,6 @@ import numpy as np
 
 from samtone_tf.checkpoints.folder_files import (
     find_file,
-    inside,
     need_file,
     read_settings,
 )
@@ -55,6 +55,7 @@ _KNOWN = {
     "name",
     "trainable",
 }
+_LAYER = re.compile(r"(?:^|/)t5_transformer_layer(?:_(\d+))?(?:/|$)")
 _TANH_GELU = ("gelu_approximate", "keras_hub>gelu_approximate", "keras_nlp>gelu_approximate")
 
 
@@ -201,12 +202,13 @@ def _backbone(folder: Path, config: EncoderConfig, found: dict[str, Any]):
     """KerasHub's model with the preset's weights."""
     from keras_hub.models import T5Backbone
 
-    weights = find_file(folder, _WEIGHTS)
-    if weights is None:
-        weights = need_file(folder, _SHARDS)
-        for files in read_settings(folder, _SHARDS).get("weight_map", {}).values():
-            for file in [files] if isinstance(files, str) else files:
-                need_file(folder, file)
+    weights, files = _weights(folder)
+    num_layers = _num_layers(files)
+    if num_layers not in (None, config.num_layers):
+        raise ValueError(
+            f"{_CONFIG} and the weights must have as many layers. Received: "
+            f"num_layers={config.num_layers} in {folder}, and weights that has {num_layers}."
+        )
     backbone = T5Backbone(
         vocabulary_size=config.vocabulary_size,
         num_layers=config.num_layers,
@@ -219,7 +221,7 @@ def _backbone(folder: Path, config: EncoderConfig, found: dict[str, Any]):
         dtype="float32",
     )
     try:
-        backbone.load_weights(str(inside(folder, weights.name)))
+        backbone.load_weights(str(weights))
     except (ValueError, KeyError, OSError) as error:
         reason = " ".join(str(error).split())[:300]
         raise ValueError(
@@ -227,6 +229,35 @@ def _backbone(folder: Path, config: EncoderConfig, found: dict[str, Any]):
             f"Received: a file that Keras cannot load into it ({reason})."
         ) from error
     return backbone
+
+
+def _weights(folder: Path) -> tuple[Path, list[Path]]:
+    """What Keras is told to load, and all files that it will open."""
+    whole = find_file(folder, _WEIGHTS)
+    if whole:
+        return whole, [whole]
+    names: set[str] = set()
+    for files in read_settings(folder, _SHARDS).get("weight_map", {}).values():
+        names.update([files] if isinstance(files, str) else files)
+    return need_file(folder, _SHARDS), [need_file(folder, name) for name in sorted(names)]
+
+
+def _num_layers(files: list[Path]) -> int | None:
+    """Layers of the encoder in files of weights; Keras would leave those too many unread.
+
+    None where a file has no such groups, as another version of Keras may have written it.
+    """
+    import h5py
+
+    numbers: set[int] = set()
+
+    def visit(name: str) -> None:
+        numbers.update(int(number or 0) for number in _LAYER.findall(name))
+
+    for file in files:
+        with h5py.File(file) as opened:
+            opened.visit(visit)
+    return (max(numbers) + 1) // 2 if numbers else None  # those of the decoder follow
 
 
 def _variables(backbone) -> Iterator[tuple[str, Any]]:

@@ -148,7 +148,7 @@ def change(settings, path, value):
         (["model", "type"], "BPE", "`model` of a T5 vocabulary must be Unigram. Received: BPE"),
         (["model"], None, "`model` .* Received: None"),
         (["model", "unk_id"], 0, "`vocab` .*ids 0, 1, 2. Received: .*and unk_id=0"),
-        (["model", "vocab", 0], ["<s>", 0.0], "`vocab` .* Received: <s>, </s>, <unk>, and unk_id=2"),
+        (["model", "vocab", 0], ["<s>", 0.0], "`vocab` .* Received: <s>, </s>, <unk>, and unk"),
         (["model", "vocab"], {"a": 1}, "pairs of piece and score. Received: {'a': 1}"),
         (["normalizer"], {"type": "Lowercase"}, "`normalizer` .* Received: Lowercase in "),
         (["normalizer", "normalizers", 1], {"type": "NFKC"}, "Received: NFKC in "),
