@@ -76,16 +76,18 @@ def open_keras_hub(preset: str, name: str) -> Source:
     folder = _find(preset)
     settings = read_settings(folder, _CONFIG)
     config = _encoder_config(folder, settings)
-    backbone = _backbone(folder, config, settings["config"])
-    found, names = {}, {}
-    for ours, variable in _variables(backbone):
-        names[ours] = variable.path
-        found[variable.path] = LazyTensor(variable.path, tuple(variable.shape), _reader(variable))
-    tower = TowerSource(config, match(str(folder), encoder_shapes(config), names, found))
     vocabulary = find_file(folder, _VOCABULARY)
     tokenizer = Tokenizer.from_file(vocabulary) if vocabulary else None
     if tokenizer is not None:
         check_vocabulary(tokenizer.vocabulary_size, config.vocabulary_size)
+    backbone = _backbone(folder, config, settings["config"])
+    found, names = {}, {}
+    for ours, variable in _variables(backbone):
+        names[ours] = variable.path
+        if not np.isnan(variable.numpy()).all():  # else nothing was loaded into it
+            tensor = LazyTensor(variable.path, tuple(variable.shape), _reader(variable))
+            found[variable.path] = tensor
+    tower = TowerSource(config, match(str(folder), encoder_shapes(config), names, found))
     return Source(name, tower, tower, tokenizer=tokenizer)
 
 
@@ -203,12 +205,6 @@ def _backbone(folder: Path, config: EncoderConfig, found: dict[str, Any]):
     from keras_hub.models import T5Backbone
 
     weights, files = _weights(folder)
-    num_layers = _num_layers(files)
-    if num_layers not in (None, config.num_layers):
-        raise ValueError(
-            f"{_CONFIG} and the weights must have as many layers. Received: "
-            f"num_layers={config.num_layers} in {folder}, and weights that has {num_layers}."
-        )
     backbone = T5Backbone(
         vocabulary_size=config.vocabulary_size,
         num_layers=config.num_layers,
@@ -220,14 +216,25 @@ def _backbone(folder: Path, config: EncoderConfig, found: dict[str, Any]):
         tie_embedding_weights=bool(found.get("tie_embedding_weights", True)),
         dtype="float32",
     )
+    # Keras only warns of variables that it leaves as they were made: these show.
+    for _, variable in _variables(backbone):
+        variable.assign(np.full(variable.shape, np.nan, np.float32))
     try:
-        backbone.load_weights(str(weights))
+        num_layers = _num_layers(files)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            backbone.load_weights(str(weights))
     except (ValueError, KeyError, OSError) as error:
         reason = " ".join(str(error).split())[:300]
         raise ValueError(
             f"{weights} must hold the weights that {_CONFIG} beside it describes. "
             f"Received: a file that Keras cannot load into it ({reason})."
         ) from error
+    if num_layers not in (None, config.num_layers):
+        raise ValueError(
+            f"{_CONFIG} and the weights must have as many layers. Received: "
+            f"num_layers={config.num_layers} in {folder}, and weights of {num_layers}."
+        )
     return backbone
 
 

@@ -4,10 +4,8 @@ Matrices are square, so that one turned the wrong way passes the check of shapes
 in the numbers; texts have up to 150 tokens, so that the most distant position buckets are used.
 """
 
-import gzip
 import json
 import pickle
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -25,11 +23,15 @@ from samtone_tf.checkpoints.tokenizer_json import (  # noqa: E402
 from samtone_tf.data.tokenizer import Tokenizer  # noqa: E402
 from tests import checks  # noqa: E402
 from tests.checkpoints import files  # noqa: E402
-from tests.checkpoints.test_tokenizer_json import ODD_TEXTS, assert_equal_tokens, our_ids  # noqa: E402
+from tests.checkpoints.test_tokenizer_json import (  # noqa: E402
+    SHARED,
+    assert_equal_tokens,
+    our_ids,
+    real_texts,
+)
 
 pytestmark = pytest.mark.interop
 
-SHARED = Path(__file__).parents[2].parent / "shared" / "data"
 NUMBERS = {
     "vocab_size": 60,
     "d_model": 64,
@@ -236,15 +238,6 @@ def t5():
     if not SHARED.is_dir():
         pytest.skip("the real data sets are not beside the checkout")
     return Tokenizer.from_file(SHARED / "t5_tokenizer" / "spiece.model")
-
-
-def real_texts():
-    texts = []
-    for name in ("medquad", "scifact", "squad_dev", "arxiv_titles", "dstc9_faq"):
-        with gzip.open(SHARED / name / "corpus.jsonl.gz", "rt", encoding="utf-8") as lines:
-            texts += [json.loads(line)["text"] for line, _ in zip(lines, range(100), strict=False)]
-    assert len(texts) == 500
-    return [*texts, *ODD_TEXTS]
 
 
 def test_transformers_gives_our_tokens_from_our_tokenizer_json(tmp_path, t5):
