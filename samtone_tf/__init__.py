@@ -34,6 +34,7 @@ _MODULES = {
     "InverseSquareRoot": "optimizers.schedules",
     "LinearDecay": "optimizers.schedules",
     "DualEncoder": "dual_encoder",
+    "merged": "merge",
     "make_strategy": "distribution",
     "load_model": "training.run_folder",
     "train": "training.train",

@@ -36,7 +36,7 @@ def describe(
     return {
         "training pairs": batches.num_pairs,
         "documents": len(data.documents),
-        "parameters": f"{sum(math.prod(v.shape) for v in model.trainable_variables):,} trainable",
+        "parameters": _parameters(model),
         "replicas": model.distribute_strategy.num_replicas_in_sync,
         "global batch": _batch(size, model.distribute_strategy.num_replicas_in_sync),
         "negatives per query": _negatives(config, batches),
@@ -54,6 +54,15 @@ def as_lines(facts: Facts) -> str:
     """Names and values in two columns."""
     width = max(map(len, facts))
     return "\n".join(f"{name:<{width}}  {value}" for name, value in facts.items())
+
+
+def _parameters(model: DualEncoder) -> str:
+    trainable, total = (
+        sum(math.prod(v.shape) for v in variables)
+        for variables in (model.trainable_variables, model.weights)
+    )
+    of_all = f" of {total:,}" if trainable < total else ""
+    return f"{trainable:,}{of_all} trainable"
 
 
 def _batch(size: int, replicas: int) -> str:
