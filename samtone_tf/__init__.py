@@ -38,6 +38,7 @@ _MODULES = {
     "make_strategy": "distribution",
     "load_model": "training.run_folder",
     "train": "training.train",
+    "plan": "training.plan",
     "export_saved_model": "export.encoder",
     "write_saved_model": "export.encoder",
     "SavedEncoder": "export.saved_encoder",

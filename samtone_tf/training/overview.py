@@ -9,7 +9,7 @@ from samtone_tf.data.records import RetrievalData
 from samtone_tf.data.table import Table
 from samtone_tf.data.validation_set import ValidationSet
 from samtone_tf.dual_encoder import DualEncoder
-from samtone_tf.training.memory import step_memory
+from samtone_tf.training.memory import as_size, step_memory
 
 Facts = dict[str, str | int | float]
 
@@ -107,16 +107,12 @@ def _memory(config: RunConfig, model: DualEncoder) -> str:
         num_replicas=replicas,
     )
     found = step_memory(model, **sizes, gradient_cache_chunk=chunk)
-    parts = ", ".join(f"{name} {_mb(value)}" for name, value in found._asdict().items())
-    text = f"about {_mb(found.total)} per replica ({parts})"
+    parts = ", ".join(f"{name} {as_size(value)}" for name, value in found._asdict().items())
+    text = f"about {as_size(found.total)} per replica ({parts})"
     if chunk is not None:
         whole = step_memory(model, **sizes)
-        text += f"; {_mb(whole.total)} without gradient caching"
+        text += f"; {as_size(whole.total)} without gradient caching"
     return text
-
-
-def _mb(size: int) -> str:
-    return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.0f} MB"
 
 
 def _validation(config: RunConfig, held_out: ValidationSet | None) -> str:
