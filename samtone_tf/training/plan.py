@@ -172,7 +172,7 @@ def plan(
 
     >>> found = plan("t5.1.1-base", batch_size=512, replicas=8, device="tpu-v3")
     >>> found.parameters
-    110218752
+    110218368
     """
     model = ModelConfig(size=model) if isinstance(model, str) else model
     check_choice("optimizer", optimizer, OPTIMIZERS)
@@ -243,15 +243,16 @@ def _advice(plan: Plan) -> list[str]:
 
 
 def _changes(setup: Setup) -> list[str]:
-    """What could still be changed, the cheapest first."""
-    model = setup.model
+    """What could still be changed, what costs least first."""
+    model, rows = setup.model, setup.batch.num_pairs
+    frozen = frozen_parts(model.architecture, model.freeze)
     possible = {
-        "chunk": setup.chunk != 1 and setup.batch.num_pairs > 1,
+        "chunk": rows > 1 and setup.chunk != 1,
         "remat": not model.remat,
         "dtype": model.dtype == "float32",
-        "adafactor": setup.optimizer == "adam",
-        "lora": not model.lora_rank
-        and "encoder" not in frozen_parts(model.architecture, model.freeze),
+        "optimizer": setup.optimizer == "adam",
+        "lora": not model.lora_rank and "encoder" not in frozen,
+        "batch": rows > 1 and setup.chunk is None,
     }
     return [name for name, can_be in possible.items() if can_be]
 
@@ -269,13 +270,27 @@ def _try(plan: Plan, names: tuple[str, ...]) -> str | None:
             field, value = fields[name]
             setup = replace(setup, model=replace(setup.model, **{field: value}))
             flags.append(f"--model.{field} {str(value).lower() if value is True else value}")
-        elif name == "adafactor":
-            setup = replace(setup, optimizer="adafactor")
-            flags.append("--optimizer adafactor")
-    if "chunk" not in names:
-        return " ".join(flags) if plan.holds(setup) else None
+    if "optimizer" in names:
+        setup = replace(setup, optimizer="adafactor")
+        flags.append("--optimizer adafactor")
+    sizes = [name for name in names if name in ("chunk", "batch")]
+    if len(sizes) == 2:
+        return None  # chunks bound the memory of any batch
+    if sizes:
+        setup, flag = _smaller(plan, setup, sizes[0])
+        flags.append(flag)
+    return " ".join(flags) if plan.holds(setup) else None
+
+
+def _smaller(plan: Plan, setup: Setup, name: str) -> tuple[Setup, str]:
+    """The largest chunk that fits, or half, a quarter ... of the batch; the smallest if none."""
     rows = setup.batch.num_pairs
-    for size in range((setup.chunk or rows) - 1, 0, -1):
-        if rows % size == 0 and plan.holds(replace(setup, chunk=size)):
-            return " ".join([f"--chunk {size}", *flags])
-    return None
+    if name == "chunk":
+        sizes = [n for n in range((setup.chunk or rows) - 1, 0, -1) if rows % n == 0]
+        tried = {n: replace(setup, chunk=n) for n in sizes}
+    else:
+        sizes = [rows >> halvings for halvings in range(1, rows.bit_length())]
+        tried = {n: replace(setup, batch=setup.batch._replace(num_pairs=n)) for n in sizes}
+    size = next((n for n in sizes if plan.holds(tried[n])), sizes[-1])
+    total = size * (setup.batch.num_replicas if name == "batch" else 1)
+    return tried[size], f"--{name} {total}"

@@ -86,6 +86,6 @@ def _hopeless(plan: Plan) -> str:
             "Take a smaller --model.size or a larger device."
         )
     return (
-        "No setting of chunks, remat, bfloat16 and adapters is enough: take a smaller --batch, "
+        "No setting of chunks, remat, bfloat16, adapters and batch is enough: take "
         "more --replicas, shorter texts or a larger device."
     )
