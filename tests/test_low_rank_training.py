@@ -21,7 +21,6 @@ def make_model(
     keras.utils.set_random_seed(0)
     encoder = EncoderConfig.make(
         checks.TINY,
-        num_layers=2,
         lora_rank=RANK,
         lora_alpha=ALPHA,
         lora_targets="all",
@@ -48,7 +47,7 @@ def change(model, batch):
     return {path: value - before[path] for path, value in values(model).items()}
 
 
-@pytest.mark.parametrize("architecture", ["sde", "ade"])
+@pytest.mark.parametrize("architecture", ["sde", pytest.param("ade", marks=pytest.mark.slow)])
 def test_a_step_is_that_of_the_sum_by_the_chain_rule(architecture):
     """With W' = W + s A B: dA = s dW' Bᵀ and dB = s Aᵀ dW'; dW' is a plain model's, with SGD."""
     model = make_model(architecture)
@@ -70,11 +69,12 @@ def test_a_step_is_that_of_the_sum_by_the_chain_rule(architecture):
             checks.assert_nonzero(want, path)
             checks.assert_near(one, want, 2e-3, path)  # differences of float32 weights
         assert not found[path].any(), path
-    assert seen == 14 * (1 + (architecture == "ade"))
+    assert seen == 7 * (1 + (architecture == "ade"))
 
 
-@pytest.mark.parametrize("optimizer", [keras.optimizers.Adam, Adafactor])
-@pytest.mark.parametrize("architecture", ["sde", "ade", "ade_spl"])
+@pytest.mark.parametrize(
+    ("architecture", "optimizer"), [("ade", keras.optimizers.Adam), ("ade_spl", Adafactor)]
+)
 def test_adapters_and_projection_train_and_all_else_stays_to_the_bit(architecture, optimizer):
     model = make_model(architecture, optimizer(0.01), fill=False)
     batches = [checks.make_batch(4, seed=seed) for seed in range(2)]
@@ -112,12 +112,16 @@ def test_what_two_towers_do_not_train_starts_equal_and_their_adapters_apart():
         assert np.array_equal(variable, document[name]) != apart, name
     shared = make_model(["encoder"])
     assert shared.query_tower.parts["encoder"] is shared.document_tower.parts["encoder"]
-    assert sum(v.name == "lora_a" for v in shared.trainable_variables) == 14
+    assert sum(v.name == "lora_a" for v in shared.trainable_variables) == 7
 
 
 @pytest.mark.parametrize(
     "arguments",
-    [{"remat": True}, {"gradient_cache_chunk": 2}, {"remat": True, "gradient_cache_chunk": 2}],
+    [
+        {"remat": True, "gradient_cache_chunk": 2},
+        pytest.param({"remat": True}, marks=pytest.mark.slow),
+        pytest.param({"gradient_cache_chunk": 2}, marks=pytest.mark.slow),
+    ],
     ids=str,
 )
 def test_recomputed_and_in_chunks_the_step_is_the_same(arguments):
@@ -128,6 +132,7 @@ def test_recomputed_and_in_chunks_the_step_is_the_same(arguments):
     assert max(np.abs(x).max() for x in want.values()) > 1e-3
 
 
+@pytest.mark.slow
 def test_dropout_in_recomputed_chunks_repeats_to_the_bit():
     batch = checks.make_batch(4)
     first, again = (
@@ -149,19 +154,19 @@ def test_mixed_bfloat16_trains_close_to_float32():
     assert all(np.isfinite(x).all() and x.any() for x in trains)
 
 
-@pytest.mark.parametrize("architecture", ["sde", "ade"])
-def test_a_saved_model_goes_on_to_the_bit(architecture, tmp_path):
-    model = make_model(architecture, keras.optimizers.Adam(0.01), dropout=0.2)
+def test_a_saved_model_goes_on_to_the_bit(tmp_path):
+    model = make_model("ade", keras.optimizers.Adam(0.01), dropout=0.2)
     batch = checks.make_batch(4)
     checks.fit(model, [batch] * 2)
     model.save(tmp_path / "model.keras")
     loaded = keras.saving.load_model(tmp_path / "model.keras")
     assert loaded.encoder_config == model.encoder_config
     for step in range(2):
+        if step:
+            for one in (model, loaded):
+                checks.fit(one, [batch])
         assert list(values(loaded)) == list(values(model))
         for path, value in values(model).items():
             np.testing.assert_array_equal(values(loaded)[path], value, f"{step} {path}")
-        for one in (model, loaded):
-            checks.fit(one, [batch])
     places = [[v.trainable for v in one.weights] for one in (loaded, model)]
     assert places[0] == places[1]

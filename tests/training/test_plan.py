@@ -93,7 +93,7 @@ def test_what_it_needs_decides_on_which_devices_it_fits():
     assert fitting
     for name, gigabytes in DEVICES.items():
         assert (name in fitting) == (found.memory.total <= USABLE * gigabytes * 1e9)
-    big = plan("t5.1.1-large", batch_size=256, memory=1)
+    big = plan("t5.1.1-large", batch_size=16, memory=1)
     assert 0 < len(big.devices()) < len(DEVICES)
     assert "As asked for, it fits on: " + ", ".join(big.devices()) in str(big)
 
