@@ -115,6 +115,16 @@ def frozen_parts(
     return frozen
 
 
+def check_adapters_train(lora_rank: int, frozen: tuple[str, ...]) -> None:
+    """Raises ValueError when an encoder that does not train should have adapters, which do."""
+    if lora_rank and "encoder" in frozen:
+        raise ValueError(
+            "`freeze` must not hold encoder where `lora_rank` is above 0: adapters are the part of "
+            f"the encoder that trains. Received: freeze={list(frozen)!r}, lora_rank={lora_rank}. "
+            "Take encoder out of it, all but the adapters is at rest anyway; or set lora_rank=0."
+        )
+
+
 def _parts(argument: str, names: list[str] | tuple[str, ...]) -> tuple[str, ...]:
     unknown = [part for part in names if part not in PARTS]
     if unknown:
@@ -230,6 +240,10 @@ class ModelConfig:
             keras_hub:PRESET, t5_tf:PATH (T5's TensorFlow files), st:FOLDER
             (sentence-transformers), or run:FOLDER, a run folder or a .keras file. The
             optimizer starts anew.
+        lora_rank: of low-rank adapters; beside them the encoder and the token table do not train.
+            0 for none; 8 is usual. An export holds no adapters: they are added to the kernels.
+        lora_alpha: an adapter counts lora_alpha / lora_rank times.
+        lora_targets: the kernels that have one, query_value of the attention, or all.
     """
 
     size: str | None = None
@@ -250,6 +264,9 @@ class ModelConfig:
     freeze: str | list[str] = field(default_factory=list)
     remat: bool = False
     init: str | None = None
+    lora_rank: int = 0
+    lora_alpha: float = 16.0
+    lora_targets: Literal["query_value", "all"] = "query_value"
 
     def __post_init__(self):
         check_init(self.init)
@@ -259,7 +276,8 @@ class ModelConfig:
                     object.__setattr__(self, name, value)
         if self.architecture is not None:
             shared_parts(self.architecture)
-        frozen_parts(self.architecture or "sde", self.freeze)
+        frozen = frozen_parts(self.architecture or "sde", self.freeze)
+        check_adapters_train(self.lora_rank, frozen)
         if self.size or self.num_layers:  # else they are those of `init`, not known yet
             self.encoder(vocabulary_size=T5_VOCABULARY_SIZE)
         if self.embedding_dim is not None:
