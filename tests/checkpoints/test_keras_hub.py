@@ -174,7 +174,7 @@ def test_another_class_is_refused_by_name_and_never_made(copied, name):
     ("settings", "message"),
     [
         ({"num_layers": 1}, "num_layers=1 in .*, and weights of 2"),
-        ({"num_layers": 3}, "a file that Keras cannot load into it"),
+        ({"num_layers": 3}, "num_layers=3 in .*, and weights of 2"),
         ({"hidden_dim": 40}, "a file that Keras cannot load into it"),
     ],
 )
@@ -203,7 +203,21 @@ def test_a_file_of_weights_cannot_point_at_other_files(copied):
         del file[found[0]]
         size = 4 * int(np.prod(shape))
         file.create_dataset(found[0], shape, "f4", external=[("/etc/hostname", 0, size)])
-    with pytest.raises(ValueError, match="Not allowed: H5 file with external Dataset"):
+    with pytest.raises(ValueError, match="a file that Keras cannot load into it"):
+        opened(copied)
+
+
+def test_what_is_missing_or_no_hdf5_is_refused(copied):
+    import h5py
+
+    with h5py.File(copied / "model.weights.h5", "a") as file:
+        found = []
+        file.visit(lambda name: found.append(name) if name.endswith("query_projector") else None)
+        del file[found[0]]
+    with pytest.raises(ValueError, match="Layer 'query_projector' expected 1 variables"):
+        opened(copied)
+    (copied / "model.weights.h5").write_bytes(b"no such thing")
+    with pytest.raises(ValueError, match=r"model\.weights\.h5 must be an HDF5 file\. Received: "):
         opened(copied)
 
 
