@@ -77,6 +77,7 @@ def test_v1_1_gives_kerashubs_states(source, backbone):
     np.testing.assert_allclose(states(source), their_states(backbone), atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_v1_0_gives_kerashubs_states(tmp_path):
     backbone = keras_hub_t5(False, "relu")
     folder = saved(tmp_path / "t5", backbone)
@@ -86,6 +87,7 @@ def test_v1_0_gives_kerashubs_states(tmp_path):
     np.testing.assert_allclose(states(source), their_states(backbone), atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_shards_give_the_same(tmp_path, backbone, source):
     folder = saved(tmp_path / "t5", backbone, max_shard_size=1e-4)
     assert len(list(folder.glob("*.h5"))) > 1
@@ -99,6 +101,7 @@ def test_shards_give_the_same(tmp_path, backbone, source):
         opened(folder)
 
 
+@pytest.mark.slow
 def test_the_published_v1_1_presets_say_gelu_and_mean_the_tanh_form(copied, source, backbone):
     change(copied, activation="gelu")
     with_vocabulary(copied, small := Tokenizer.train(["a b c d e f"], 16))
