@@ -102,8 +102,8 @@ def measure(num_pairs: int, chunk: int, settings: argparse.Namespace) -> dict:
     batch = make_batch(model.encoder_config.vocabulary_size, num_pairs, settings)
     step = tf.function(lambda: tensorflow_step.train_step(model, batch))
     step.get_concrete_function()
-    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the peak begins anew
     variables = sum(v.numpy().nbytes for v in (*model.weights, *model.optimizer.variables))
+    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the peak begins anew
     before = resident("VmRSS")
     loss = float(step()["loss"])
     start = time.perf_counter()

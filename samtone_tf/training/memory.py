@@ -106,7 +106,8 @@ def expected_memory(
         compute_bytes: of a number inside the encoder, 2 for bfloat16.
     """
     numbers = sum(weight.size for weight in weights)
-    trainable = sum(weight.size for weight in weights if weight.trains)
+    sizes = [weight.size for weight in weights if weight.trains]
+    trainable = sum(sizes)
     rows = gradient_cache_chunk or batch.num_pairs
     per_pair = sum(
         num_texts * activations_per_text(encoder, length, compute_bytes)
@@ -115,12 +116,14 @@ def expected_memory(
             (1 + batch.num_negatives, batch.document_length),
         )
     )
-    # With chunks: the sum before and after a chunk, and the gradient of that chunk.
-    copies = 1 if gradient_cache_chunk is None else 3
+    # With chunks: the sum before and after a chunk, the gradient of that chunk, and a part of
+    # them that is waiting or not yet given back.
+    copies = 1 if gradient_cache_chunk is None else 3.5
     columns = batch.num_pairs * batch.num_replicas * (1 + batch.num_negatives)
     return StepMemory(
         numbers * (4 if compute_bytes == 4 else 4 + compute_bytes),
-        4 * copies * trainable,
+        # A token table's gradient is there twice, as the rows that were read and as their sum.
+        int(4 * (copies * trainable + max(sizes, default=0))),
         slot_memory(optimizer, weights),
         rows * per_pair,
         loss_memory(batch.num_pairs, columns),
@@ -180,7 +183,7 @@ def as_size(size: float) -> str:
     return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.0f} MB"
 
 
-_UPDATE = {"sgd": 2, "adafactor": 3, "adam": 4}
+_UPDATE = {"sgd": 2, "adafactor": 3, "adam": 3.5}
 """Numbers for each that trains, while the optimizer works: its gradient and what is made of it."""
 
 _ITEM_BYTES = {"float32": 4, "int32": 4, "uint32": 4, "int64": 8, "bfloat16": 2}
