@@ -211,30 +211,30 @@ def _backbone(folder: Path, config: EncoderConfig, found: dict[str, Any]):
             f"{_CONFIG} and the weights must have as many layers. Received: "
             f"num_layers={config.num_layers} in {folder}, and weights of {num_layers}."
         )
-    backbone = T5Backbone(
-        vocabulary_size=config.vocabulary_size,
-        num_layers=config.num_layers,
-        num_heads=config.num_heads,
-        hidden_dim=config.hidden_dim,
-        intermediate_dim=config.feedforward_dim,
-        key_value_dim=config.head_dim,
-        use_gated_activation=config.gated,
-        tie_embedding_weights=bool(found.get("tie_embedding_weights", True)),
-        dtype="float32",
-    )
-    # Keras only warns of variables that it leaves as they were made: these show.
-    for _, variable in _variables(backbone):
-        variable.assign(np.full(variable.shape, np.nan, np.float32))
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Keras's, of masks and of what it does not load
+        backbone = T5Backbone(
+            vocabulary_size=config.vocabulary_size,
+            num_layers=config.num_layers,
+            num_heads=config.num_heads,
+            hidden_dim=config.hidden_dim,
+            intermediate_dim=config.feedforward_dim,
+            key_value_dim=config.head_dim,
+            use_gated_activation=config.gated,
+            tie_embedding_weights=bool(found.get("tie_embedding_weights", True)),
+            dtype="float32",
+        )
+        # Variables that Keras only warns of and leaves as they were made: these show.
+        for _, variable in _variables(backbone):
+            variable.assign(np.full(variable.shape, np.nan, np.float32))
+        try:
             backbone.load_weights(str(weights))
-    except (ValueError, KeyError, OSError) as error:
-        reason = " ".join(str(error).split())[:300]
-        raise ValueError(
-            f"{weights} must hold the weights that {_CONFIG} beside it describes. "
-            f"Received: a file that Keras cannot load into it ({reason})."
-        ) from error
+        except (ValueError, KeyError, OSError) as error:
+            reason = " ".join(str(error).split())[:300]
+            raise ValueError(
+                f"{weights} must hold the weights that {_CONFIG} beside it describes. "
+                f"Received: a file that Keras cannot load into it ({reason})."
+            ) from error
     return backbone
 
 
