@@ -37,6 +37,7 @@ _MODULES = {
     "make_strategy": "distribution",
     "load_model": "training.run_folder",
     "train": "training.train",
+    "convert": "training.convert",
     "export_saved_model": "export.encoder",
     "write_saved_model": "export.encoder",
     "SavedEncoder": "export.saved_encoder",

@@ -81,10 +81,12 @@ def write_card(
 _PIPELINE = {
     "sentence-transformers": "sentence-similarity",
     "transformers": "feature-extraction",
+    "keras": "feature-extraction",
 }
 _TAGS = {
     "sentence-transformers": ("sentence-transformers", "feature-extraction", "sentence-similarity"),
     "transformers": ("t5", "feature-extraction"),
+    "keras": ("t5", "feature-extraction"),
 }
 
 

@@ -1,4 +1,4 @@
-"""sentence-transformers folders: T5, mean over tokens, projection, unit length; or a Router of them.
+"""sentence-transformers folders: T5, mean of tokens, projection, unit length; or a Router of them.
 
 The types of a folder's modules are compared with five names and never imported; whatever else a
 text would go through is refused by name.

@@ -15,6 +15,7 @@ COMMANDS = {
     "quickstart": "train, export, index, search and evaluate on docstrings; no downloads",
     "train": "train a dual encoder on pairs of texts",
     "export": "write the SavedModel of a trained run",
+    "convert": "write a model for another tool, or a published one as a run",
     "index": "encode a corpus and build a search index",
     "search": "ask an index questions",
     "evaluate": "judge an exported model on a data set",
