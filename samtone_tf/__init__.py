@@ -34,6 +34,8 @@ _MODULES = {
     "InverseSquareRoot": "optimizers.schedules",
     "LinearDecay": "optimizers.schedules",
     "DualEncoder": "dual_encoder",
+    "load_t5": "checkpoints.assign",
+    "open_source": "checkpoints.open",
     "make_strategy": "distribution",
     "load_model": "training.run_folder",
     "train": "training.train",

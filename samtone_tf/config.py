@@ -4,7 +4,7 @@ Only numbers, strings and lists live here, so that a configuration can be a YAML
 file, command-line flags, or the `config.yaml` of a run folder. No Keras here.
 """
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Literal
 
 from samtone_tf.checks import (
@@ -36,8 +36,14 @@ PARTS = ARCHITECTURES["sde"]
 
 MASKS = ("id", "text", "positives")
 
+FROM_SCRATCH = {"temperature": 0.05, "adafactor": 0.02, "adam": 0.001}
+"""Temperature, and peak learning rates, where training starts from random weights."""
+
+FROM_PRETRAINED = {"temperature": 0.01, "adafactor": 0.001, "adam": 0.0001}
+"""The same from published ones (SamToNe, section 3; T5 and GTR use Adafactor at 0.001)."""
+
 _SOFTMAX = {
-    "temperature": 0.05,
+    "temperature": None,  # see `FROM_SCRATCH`
     "learn_temperature": False,
     "min_temperature": 0.01,
     "max_temperature": 1.0,
@@ -53,6 +59,16 @@ LOSSES: dict[str, dict[str, Any]] = {
     "gte": _SOFTMAX,
 }
 """Loss → the options that it has besides those of every loss, and their defaults."""
+
+INITS = {
+    "run": "FOLDER (or FILE.keras)",
+    "hf": "FOLDER",
+    "keras_hub": "PRESET",
+    "t5_tf": "PATH",
+    "st": "FOLDER",
+}
+"""Kind of weights to start from → what stands behind it: a run, and published ones."""
+
 STRATEGIES = ("auto", "one", "mirrored", "multiworker", "tpu")
 
 
@@ -110,13 +126,13 @@ def _parts(argument: str, names: list[str] | tuple[str, ...]) -> tuple[str, ...]
 
 
 def check_init(init: str | None) -> None:
-    """Raises ValueError unless `init` is None or `run:PATH`."""
+    """Raises ValueError unless `init` is None or KIND:PATH of a kind out of `INITS`."""
     if init is None:
         return
-    kind, colon, path = init.partition(":")
-    if kind != "run" or not colon or not path:
+    kind, _, path = init.partition(":")
+    if kind not in INITS or not path:
         raise ValueError(
-            "`model.init` must be run:FOLDER, a run folder or a .keras file. "
+            f"`model.init` must be one of {', '.join(f'{k}:{what}' for k, what in INITS.items())}. "
             f"Received: model.init={init!r}."
         )
 
@@ -154,6 +170,9 @@ class DataConfig:
         no_duplicates: no two equal queries or documents in one batch, instead of masking them.
         cache: folder of token ids, reused between runs; unless set, $SAMTONE_CACHE or
             samtone-tf among the user's caches; memory writes nothing.
+        query_prompt: what stands before every query, in training and in the export, such as
+            "query: "; unless set, that of the weights to start from, or nothing.
+        document_prompt: the same for documents.
     """
 
     source: str = "docstrings"
@@ -166,6 +185,8 @@ class DataConfig:
     vocabulary_size: int = 8000
     no_duplicates: bool = False
     cache: str | None = None
+    query_prompt: str | None = None
+    document_prompt: str | None = None
 
     def __post_init__(self):
         check_at_least("data.query_length", self.query_length, 2)
@@ -180,45 +201,67 @@ class ModelConfig:
     """The two towers.
 
     Args:
-        size: mini, t5.1.1-small, t5.1.1-base, t5.1.1-large, t5.1.1-xl or t5.1.1-xxl.
+        size: mini, t5.1.1-small, -base, -large, -xl or -xxl, or the older t5-small, -base,
+            -large, -3b or -11b. Unless set, that of the weights to start from, or mini.
         architecture: sde (towers share all), ade_spl (share the projection), ade_ste (share
             the token embedding), ade (share nothing), ade_fte (the same, token embedding
             frozen), or a list of what they share, out of token_embedding, encoder, projection.
-        embedding_dim: width of the vectors; 768 for T5 sizes and 256 for mini unless set.
+            Unless set, that of the weights to start from, or sde.
+        embedding_dim: width of the vectors; unless set, that of the weights to start from, 256
+            for mini, and 768 for every T5.
         num_layers: blocks, if not the size's.
         hidden_dim: width of the hidden states, if not the size's.
         num_heads: attention heads, if not the size's.
         head_dim: width of one head, if not the size's.
         feedforward_dim: width inside the feed-forward network, if not the size's.
-        dropout: rate, 0 to 1.
+        gated: gated feed-forward network, if not the size's.
+        activation: gelu or relu, if not the size's.
+        num_buckets: of relative positions, if not the size's.
+        max_distance: tokens, beyond which all distances are one, if not the size's.
+        vocabulary_size: rows of the token table, if more than the tokenizer needs.
+        dropout: rate, 0 to 1; unless set, 0.1 from random weights, that of the run to start
+            from, and 0 from published weights.
         dtype: float32 or mixed_bfloat16.
         freeze: parts that do not train, out of token_embedding, encoder, projection; none
             freezes nothing.
         remat: compute each block's activations again in the backward pass instead of keeping
             them; less memory, about a third more time, the same numbers.
-        init: weights to start from, as run:FOLDER, a run folder or a .keras file of the same
-            size and vocabulary; the optimizer starts anew.
+        init: weights to start from: hf:FOLDER or hf:ORGANISATION/NAME (Hugging Face),
+            keras_hub:PRESET, t5_tf:PATH (T5's TensorFlow files), st:FOLDER
+            (sentence-transformers), or run:FOLDER, a run folder or a .keras file. The
+            optimizer starts anew.
     """
 
-    size: str = "mini"
-    architecture: str | list[str] = "sde"
+    size: str | None = None
+    architecture: str | list[str] | None = None
     embedding_dim: int | None = None
     num_layers: int | None = None
     hidden_dim: int | None = None
     num_heads: int | None = None
     head_dim: int | None = None
     feedforward_dim: int | None = None
-    dropout: float = 0.1
+    gated: bool | None = None
+    activation: Literal["gelu", "relu"] | None = None
+    num_buckets: int | None = None
+    max_distance: int | None = None
+    vocabulary_size: int | None = None
+    dropout: float | None = None
     dtype: Literal["float32", "mixed_bfloat16"] = "float32"
     freeze: str | list[str] = field(default_factory=list)
     remat: bool = False
     init: str | None = None
 
     def __post_init__(self):
-        shared_parts(self.architecture)
-        frozen_parts(self.architecture, self.freeze)
         check_init(self.init)
-        self.encoder(vocabulary_size=T5_VOCABULARY_SIZE)
+        if self.init is None:
+            for name, value in {"size": "mini", "architecture": "sde", "dropout": 0.1}.items():
+                if getattr(self, name) is None:
+                    object.__setattr__(self, name, value)
+        if self.architecture is not None:
+            shared_parts(self.architecture)
+        frozen_parts(self.architecture or "sde", self.freeze)
+        if self.size or self.num_layers:  # else they are those of `init`, not known yet
+            self.encoder(vocabulary_size=T5_VOCABULARY_SIZE)
         if self.embedding_dim is not None:
             check_at_least("model.embedding_dim", self.embedding_dim, 1)
 
@@ -227,24 +270,24 @@ class ModelConfig:
 
         T5 sizes keep the published table of 32,128 rows, so that published weights fit.
         """
-        if self.size != "mini":
+        if self.vocabulary_size:
+            vocabulary_size = self.vocabulary_size
+        elif self.size != "mini":
             vocabulary_size = max(vocabulary_size, T5_VOCABULARY_SIZE)
+        numbers = {item.name: getattr(self, item.name, None) for item in fields(EncoderConfig)}
         return EncoderConfig.make(
-            self.size,
-            vocabulary_size=vocabulary_size,
-            num_layers=self.num_layers,
-            hidden_dim=self.hidden_dim,
-            num_heads=self.num_heads,
-            head_dim=self.head_dim,
-            feedforward_dim=self.feedforward_dim,
-            dropout=self.dropout,
-            remat=self.remat,
+            self.size or "mini", **numbers | {"vocabulary_size": vocabulary_size}
         )
 
     @property
     def vector_dim(self) -> int:
         """D: `embedding_dim`, or the size's default."""
         return self.embedding_dim or (256 if self.size == "mini" else 768)
+
+    @property
+    def is_pretrained(self) -> bool:
+        """Whether training starts from published weights."""
+        return self.init is not None and not self.init.startswith("run:")
 
 
 @dataclass(frozen=True)
@@ -255,8 +298,8 @@ class LossConfig:
         name: samtone, in_batch_softmax, pair, triplet or gte.
         same_tower: query, document or both: whose same-tower negatives samtone (query unless
             set) or triplet (none unless set) adds.
-        temperature: divides the cosine; 0.05 unless set, which suits training from scratch;
-            pretrained weights want 0.01. All but triplet.
+        temperature: divides the cosine; unless set, 0.05, which suits training from scratch,
+            and 0.01 from published weights. All but triplet.
         bidirectional: adds the document-to-query loss, true unless set. All but gte.
         directions: sum, unless set, or mean of the two directions. All but gte.
         masks: false-negative rules, out of id, text, positives; none switches all off.
@@ -300,8 +343,9 @@ class LossConfig:
         check_similarity_margin(self.similarity_margin, self.similarity_margin_kind)
         if self.temperature is not None:
             check_temperature(self.temperature)
+        if "temperature" in LOSSES[self.name]:
             check_learned_temperature(
-                self.temperature,
+                self.temperature or FROM_SCRATCH["temperature"],
                 self.learn_temperature,
                 self.min_temperature,
                 self.max_temperature,
@@ -318,6 +362,8 @@ class LossConfig:
         options = LOSSES[self.name]
         for option in dict.fromkeys(name for each in LOSSES.values() for name in each):
             value = getattr(self, option)
+            if option == "temperature" and option in options:
+                continue  # its default follows from `model.init`
             if value is None:
                 object.__setattr__(self, option, options.get(option))
             elif option not in options:
@@ -330,7 +376,10 @@ class LossConfig:
     def arguments(self) -> dict[str, Any]:
         """What the constructor of the loss takes."""
         shared = ("masks", "negatives_scope", "similarity_margin", "similarity_margin_kind")
-        return {name: getattr(self, name) for name in (*LOSSES[self.name], *shared)}
+        arguments = {name: getattr(self, name) for name in (*LOSSES[self.name], *shared)}
+        if "temperature" in arguments and self.temperature is None:
+            arguments["temperature"] = FROM_SCRATCH["temperature"]
+        return arguments
 
 
 @dataclass(frozen=True)
@@ -342,8 +391,8 @@ class TrainConfig:
         batch_size: pairs of one global batch, over all replicas.
         optimizer: adafactor or adam.
         learning_rate: rate after warm-up; decays linearly to 0 at the last step. Unless
-            set, 0.02 for adafactor and 0.001 for adam, which suit training from scratch;
-            pretrained weights want 0.001 with adafactor.
+            set, 0.02 for adafactor and 0.001 for adam from random weights, and 0.001 and 0.0001
+            from published ones.
         warmup_steps: steps over which the rate grows from 0.
         seed: of the weights, the order of the pairs, and dropout.
         report_every: steps between lines of metrics.jsonl.
@@ -416,7 +465,7 @@ class TrainConfig:
         """`learning_rate`, or the optimizer's default."""
         if self.learning_rate is not None:
             return self.learning_rate
-        return {"adafactor": 0.02, "adam": 0.001}[self.optimizer]
+        return FROM_SCRATCH[self.optimizer]
 
 
 @dataclass(frozen=True)
@@ -472,6 +521,16 @@ class RunConfig:
     loss: LossConfig = field(default_factory=LossConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
     validation: ValidationConfig = field(default_factory=ValidationConfig)
+
+    def __post_init__(self):
+        # What suits depends on where the weights come from, which is another section's matter.
+        suits = FROM_PRETRAINED if self.model.is_pretrained else FROM_SCRATCH
+        if self.loss.temperature is None and "temperature" in LOSSES[self.loss.name]:
+            loss = replace(self.loss, temperature=suits["temperature"])
+            object.__setattr__(self, "loss", loss)
+        if self.train.learning_rate is None and self.model.is_pretrained:
+            train = replace(self.train, learning_rate=suits[self.train.optimizer])
+            object.__setattr__(self, "train", train)
 
     @property
     def validation_every(self) -> int:

@@ -11,6 +11,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from samtone_tf.checkpoints.source import Source
 from samtone_tf.checks import check_at_least
 from samtone_tf.config import frozen_parts, shared_parts
 from samtone_tf.encoder_config import EncoderConfig
@@ -123,6 +124,46 @@ class DualEncoder(keras.Model):
         self.build()
         for part in self.freeze:
             self._freeze(part)
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        source: str | Source,
+        architecture: str | list[str] | tuple[str, ...] | None = None,
+        embedding_dim: int | None = None,
+        **arguments,
+    ) -> "DualEncoder":
+        """A model that starts from published weights.
+
+        Args:
+            source: `hf:FOLDER` (or `hf:ORGANISATION/NAME`), `keras_hub:PRESET`, `t5_tf:PATH`,
+                `st:FOLDER`, or what `open_source` gave for one, which also has the tokenizer.
+            architecture: None is the source's. Both towers start from one that has a single
+                tower.
+            embedding_dim: D; None is the source's, or 768 where it has no projection: then the
+                projection starts from random weights.
+            **arguments: further ones of `DualEncoder`, such as `dropout`.
+
+        Raises:
+            FileNotFoundError, ValueError: no such checkpoint, none of a T5 encoder, or an
+                architecture that shares what the source does not.
+
+        Example:
+
+        >>> model = DualEncoder.from_pretrained("hf:t5-v1_1-base")  # doctest: +SKIP
+        """
+        from samtone_tf.checkpoints.assign import assign_towers
+        from samtone_tf.checkpoints.open import open_source
+
+        if isinstance(source, str):
+            source = open_source(source)
+        if architecture is None:
+            architecture = source.architecture
+        if embedding_dim is None:
+            embedding_dim = source.query.embedding_dim or 768
+        model = cls(source.query.encoder, architecture, embedding_dim, **arguments)
+        assign_towers(model.query_tower, model.document_tower, source)
+        return model
 
     def build(self, input_shape=None):
         """Makes the weights; sizes come from the constructor."""

@@ -7,11 +7,17 @@ from typing import Any
 from samtone_tf.checks import check_at_least, check_choice
 
 _ENCODER_DIMS = ("num_layers", "hidden_dim", "num_heads", "head_dim", "feedforward_dim")
+_UNGATED = {"gated": False, "activation": "relu"}  # T5 as it was first published
 # Raffel et al. 2020 and the t5.1.1 release notes; `mini` is ours, made to train on a laptop's CPU.
-SIZES: dict[str, dict[str, int]] = {
-    name: dict(zip(_ENCODER_DIMS, dims, strict=True))
+SIZES: dict[str, dict[str, Any]] = {
+    name: dict(zip(_ENCODER_DIMS, dims[:5], strict=True)) | dict(*dims[5:])
     for name, dims in {
         "mini": (2, 256, 4, 64, 512),
+        "t5-small": (6, 512, 8, 64, 2048, _UNGATED),
+        "t5-base": (12, 768, 12, 64, 3072, _UNGATED),
+        "t5-large": (24, 1024, 16, 64, 4096, _UNGATED),
+        "t5-3b": (24, 1024, 32, 128, 16384, _UNGATED),
+        "t5-11b": (24, 1024, 128, 128, 65536, _UNGATED),
         "t5.1.1-small": (8, 512, 6, 64, 1024),
         "t5.1.1-base": (12, 768, 12, 64, 2048),
         "t5.1.1-large": (24, 1024, 16, 64, 2816),

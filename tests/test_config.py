@@ -18,9 +18,15 @@ from samtone_tf.config import (
 )
 from samtone_tf.encoder_config import EncoderConfig
 
-# layers, width, heads, head width, feed-forward width: the t5.1.1 gin files and, for ours, design.
+# layers, width, heads, head width, feed-forward width: the t5.1.1 gin files and, for ours, design;
+# T5 as first published: Raffel et al. 2020, section 3.7.
 PUBLISHED = {
     "mini": (2, 256, 4, 64, 512),
+    "t5-small": (6, 512, 8, 64, 2048),
+    "t5-base": (12, 768, 12, 64, 3072),
+    "t5-large": (24, 1024, 16, 64, 4096),
+    "t5-3b": (24, 1024, 32, 128, 16384),
+    "t5-11b": (24, 1024, 128, 128, 65536),
     "t5.1.1-small": (8, 512, 6, 64, 1024),
     "t5.1.1-base": (12, 768, 12, 64, 2048),
     "t5.1.1-large": (24, 1024, 16, 64, 2816),
@@ -34,7 +40,8 @@ def test_sizes_are_the_published_ones(size):
     made = EncoderConfig.make(size)
     numbers = (made.num_layers, made.hidden_dim, made.num_heads, made.head_dim)
     assert (*numbers, made.feedforward_dim) == PUBLISHED[size]
-    assert (made.gated, made.activation) == (True, "gelu")
+    first = size.startswith("t5-")
+    assert (made.gated, made.activation) == ((False, "relu") if first else (True, "gelu"))
     assert (made.vocabulary_size, made.num_buckets, made.max_distance) == (32128, 32, 128)
 
 
@@ -78,8 +85,8 @@ def test_encoder_numbers_that_cannot_be(change, message):
 
 
 def test_an_unknown_size_is_named_beside_the_known_ones():
-    with pytest.raises(ValueError, match=r"mini, t5\.1\.1-small.*size='t5-base'"):
-        EncoderConfig.make("t5-base")
+    with pytest.raises(ValueError, match=r"mini, t5-small.*size='t5-huge'"):
+        EncoderConfig.make("t5-huge")
 
 
 @pytest.mark.parametrize(
@@ -203,7 +210,7 @@ def test_c07_a_scale_as_temperature_warns_and_a_temperature_does_not():
 def test_an_option_that_a_loss_has_not_is_refused(name, options):
     # At its default as well: it would be ignored.
     values = {option: value for each in config.LOSSES.values() for option, value in each.items()}
-    values["same_tower"] = "query"
+    values |= {"same_tower": "query", "temperature": 0.05}
     for option in options:
         with pytest.raises(ValueError, match=f"`loss.{option}` is no option of the loss {name}"):
             LossConfig(name, **{option: values[option]})
@@ -211,7 +218,8 @@ def test_an_option_that_a_loss_has_not_is_refused(name, options):
 
 def test_what_is_not_set_gets_the_losss_default():
     assert (LossConfig().same_tower, LossConfig("triplet").same_tower) == ("query", None)
-    assert (LossConfig().temperature, LossConfig("triplet").temperature) == (0.05, None)
+    assert LossConfig().arguments["temperature"] == 0.05
+    assert "temperature" not in LossConfig("triplet").arguments
     assert LossConfig("pair").alpha == 0.1
     assert LossConfig("gte").bidirectional is None
     for name in config.LOSSES:
@@ -219,10 +227,41 @@ def test_what_is_not_set_gets_the_losss_default():
         assert LossConfig(**vars(made)) == made  # as config.yaml holds it
 
 
+def test_temperature_rate_and_dropout_suit_where_the_weights_come_from():
+    """0.05 and 0.02 from scratch; what SamToNe, T5 and GTR use from published weights."""
+
+    def defaults(**changes):
+        made = RunConfig(**changes)
+        return made.loss.temperature, made.train.peak_rate, made.model.dropout
+
+    adam = TrainConfig(optimizer="adam")
+    assert defaults() == (0.05, 0.02, 0.1)
+    assert defaults(train=adam) == (0.05, 0.001, 0.1)
+    run, published = ModelConfig(init="run:r"), ModelConfig(init="hf:t5")
+    assert defaults(model=run) == (0.05, 0.02, None)  # dropout: the run's own, once it is read
+    assert defaults(model=published) == (0.01, 0.001, None)
+    assert defaults(model=published, train=adam) == (0.01, 0.0001, None)
+    asked = {"loss": LossConfig(temperature=0.3), "train": TrainConfig(learning_rate=0.5)}
+    assert defaults(model=published, **asked)[:2] == (0.3, 0.5)
+    assert defaults(model=published, loss=LossConfig("triplet"))[0] is None
+    again = RunConfig(**vars(RunConfig(model=published)))
+    assert again == RunConfig(model=published)
+
+
+def test_what_is_not_set_is_mini_without_weights_to_start_from():
+    scratch, from_weights = ModelConfig(), ModelConfig(init="st:gtr")
+    assert (scratch.size, scratch.architecture) == ("mini", "sde")
+    assert (from_weights.size, from_weights.architecture) == (None, None)
+    old = ModelConfig(size="t5-base", init="hf:x").encoder(32000)
+    assert (old.gated, old.activation, old.feedforward_dim) == (False, "relu", 3072)
+    assert ModelConfig(gated=False, activation="relu").encoder(900).gated is False
+
+
 def test_c24_published_sizes_keep_the_published_table_and_mini_fits_its_tokenizer():
     assert ModelConfig(size="t5.1.1-small").encoder(32000).vocabulary_size == 32128
     assert ModelConfig(size="t5.1.1-small").encoder(250112).vocabulary_size == 250112
     assert ModelConfig(size="mini").encoder(8000).vocabulary_size == 8000
+    assert ModelConfig(size="mini", vocabulary_size=8064).encoder(8000).vocabulary_size == 8064
 
 
 def test_model_numbers_override_the_sizes():

@@ -2,8 +2,12 @@
 
 from pathlib import Path
 
+import samtone_tf
+from samtone_tf.checks import check_choice
 from samtone_tf.cli.parser import SOURCES_HELP, make_parser
 from samtone_tf.config import SECTIONS, RunConfig
+
+PRESETS = Path(samtone_tf.__file__).parent / "presets"
 
 EXAMPLES = """
 samtone train --data beir:scifact --out runs/scifact
@@ -11,6 +15,7 @@ samtone train --data pairs:faq.jsonl --out runs/faq --model.architecture ade_spl
 samtone train --data beir:scifact --out runs/scifact --validation.split held_out \\
               --validation.patience 3
 samtone train --config run.yaml --out runs/again --loss.same_tower both
+samtone train --data beir:nq --out runs/nq --preset paper --model.init hf:google/t5-v1_1-base
 samtone train --data beir:scifact --print_config > run.yaml
 samtone train --out runs/scifact --resume
 samtone train --data beir:scifact --out runs/scifact --train.strategy mirrored
@@ -26,6 +31,9 @@ def run(arguments: list[str]) -> None:
         EXAMPLES,
     )
     parser.add_argument("--config", action="config", help="YAML file; flags override it")
+    parser.add_argument(
+        "--preset", type=str, help="settings to begin with: paper (SamToNe's own); flags override"
+    )
     parser.add_argument("--out", required=True, type=str, help="run folder to write; must be new")
     parser.add_argument(
         "--resume", action="store_true", help="go on with the run in --out after its last save"
@@ -33,7 +41,7 @@ def run(arguments: list[str]) -> None:
     for name, kind in SECTIONS.items():
         parser.add_class_arguments(kind, name)
     _explain_data(parser)
-    arguments = config_first(spell_out_data(arguments))
+    arguments = preset_first(config_first(spell_out_data(arguments)))
     if "--resume" in arguments:
         # The run's own configuration is the default; flags may repeat it, not change it.
         out = parser.parse_args(arguments).out
@@ -75,6 +83,20 @@ def config_first(arguments: list[str]) -> list[str]:
         else:
             rest.append(argument)
     return files + rest
+
+
+def preset_first(arguments: list[str]) -> list[str]:
+    """Puts the file of `--preset NAME` before everything that may override it."""
+    spelled = [name.partition("=") for name in arguments]
+    names = [
+        value if equals else following
+        for (name, equals, value), following in zip(spelled, [*arguments[1:], ""], strict=True)
+        if name == "--preset"
+    ]
+    presets = {path.stem: path for path in sorted(PRESETS.glob("*.yaml"))}
+    for name in names:
+        check_choice("--preset", name, tuple(presets))
+    return [f"--config={presets[name]}" for name in names] + arguments
 
 
 def check_yaml(path: str) -> None:

@@ -46,6 +46,8 @@ class PairBatches:
         batch_size: pairs per global batch, over all replicas.
         query_length: tokens per query, end token included; longer ones are cut.
         document_length: the same for documents and negatives.
+        query_prompt: what stands before every query, such as "query: ".
+        document_prompt: the same for documents and negatives.
         num_negatives: hard negatives per query, drawn anew in each batch when there are
             more. Where there are fewer, the slot is all padding and its id -1; some
             query must have one.
@@ -77,6 +79,8 @@ class PairBatches:
         batch_size: int,
         query_length: int = 64,
         document_length: int = 256,
+        query_prompt: str = "",
+        document_prompt: str = "",
         num_negatives: int = 0,
         seed: int = 0,
         masks: Collection[str] = MASKS,
@@ -109,8 +113,9 @@ class PairBatches:
         documents, document_place = grouping.distinct(asked, len(data.documents))
         self._query_rows = query_place[table.query_rows]
         self._document_rows = document_place[table.document_rows]
-        self._queries = _tokens(data, "queries", queries, tokenizer, query_length, cache)
-        self._documents = _tokens(data, "documents", documents, tokenizer, document_length, cache)
+        asks, answers = tokenizer.prompted(query_prompt), tokenizer.prompted(document_prompt)
+        self._queries = _tokens(data, "queries", queries, asks, query_length, cache)
+        self._documents = _tokens(data, "documents", documents, answers, document_length, cache)
         if num_negatives:
             self._negatives = table.negatives.renumbered(queries, document_place)
             numbers = data.documents.fingerprints(documents, "text" in masks)

@@ -6,6 +6,7 @@ pieces score the same ("---" then "-", or "-" then "---") that depends on the li
 version, so `setup.cfg` keeps it below 0.2.2, as tensorflow-text 2.20 has it.
 """
 
+import copy
 import hashlib
 import io
 from bisect import bisect_right
@@ -36,13 +37,15 @@ class Tokenizer:
     Attributes:
         model: those bytes.
         vocabulary_size: number of pieces. A token table may have more rows, never fewer.
-        fingerprint: short hash of the model, equal when and only when the model is.
+        prompt: what stands before every text; see `prompted`.
+        fingerprint: short hash of model and prompt, equal when and only when they are.
     """
 
     def __init__(self, model: bytes):
         self._processor = _load(model)
         self.model = model
         self.vocabulary_size: int = self._processor.vocab_size()
+        self.prompt = ""
         self.fingerprint = hashlib.blake2b(model, digest_size=8).hexdigest()
 
     @classmethod
@@ -112,19 +115,35 @@ class Tokenizer:
         return cls(written.getvalue())
 
     def save(self, path: str | Path) -> None:
-        """Write the model to `path`; `from_file` reads it back."""
+        """Write the model to `path`; `from_file` reads it back. The prompt is not in it."""
         Path(path).write_bytes(self.model)
 
+    def prompted(self, prompt: str) -> "Tokenizer":
+        """This tokenizer with `prompt` put before every text, as in "query: " or "passage: ".
+
+        The prompt's tokens count towards a text's length.
+        """
+        if not isinstance(prompt, str):
+            raise TypeError(f"`prompt` must be a text. Received: prompt={prompt!r}.")
+        other = copy.copy(self)
+        other.prompt = prompt
+        digest = hashlib.blake2b(self.model, digest_size=8)
+        if prompt:
+            digest.update(b"\0" + prompt.encode("utf-8", "surrogatepass"))
+        other.fingerprint = digest.hexdigest()
+        return other
+
     def tokenize(self, texts: Sequence[str | bytes]) -> list[list[int]]:
-        """Return the ids of each whole text, without the end token.
+        """Return the ids of each whole text behind the prompt, without the end token.
 
         Special tokens typed in a text, such as `</s>`, are ordinary characters. Bytes
         that are not UTF-8 become unknown pieces.
         """
         # Bytes go in as they are: decoding them first would give other pieces than the
         # tensorflow-text op, which sees only bytes.
+        prompt = self.prompt.encode("utf-8", "surrogatepass")
         raw = [
-            text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
+            prompt + (text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass"))
             for text in texts
         ]
         return self._processor.encode(raw, out_type=int)

@@ -24,7 +24,12 @@ from samtone_tf.data.tokenizer import END_ID, PAD_ID, Tokenizer, check_length
 from samtone_tf.dual_encoder import DualEncoder
 from samtone_tf.export.warmup import write_warmup
 from samtone_tf.output_folder import check_new
-from samtone_tf.training.run_folder import choose_checkpoint, load_model, load_tokenizer
+from samtone_tf.training.run_folder import (
+    choose_checkpoint,
+    load_config,
+    load_model,
+    load_tokenizer,
+)
 from samtone_tf.version import __version__
 
 SIDES = ("query", "document")
@@ -45,7 +50,7 @@ def export_saved_model(
     query_length: int = 64,
     document_length: int = 512,
 ) -> Path:
-    """Writes the SavedModel of a trained run.
+    """Writes the SavedModel of a trained run, its prompts included.
 
     Args:
         run: run folder.
@@ -64,8 +69,15 @@ def export_saved_model(
     """
     check_new_export(out)
     model, tokenizer = load_model(choose_checkpoint(run, checkpoint)), load_tokenizer(run)
+    data = load_config(run).data
     return write_saved_model(
-        model, tokenizer, out, query_length=query_length, document_length=document_length
+        model,
+        tokenizer,
+        out,
+        query_length=query_length,
+        document_length=document_length,
+        query_prompt=data.query_prompt or "",
+        document_prompt=data.document_prompt or "",
     )
 
 
@@ -81,6 +93,8 @@ def write_saved_model(
     *,
     query_length: int = 64,
     document_length: int = 512,
+    query_prompt: str = "",
+    document_prompt: str = "",
 ) -> Path:
     """Writes a model in memory as a SavedModel; `export_saved_model` is this for a run folder.
 
@@ -90,6 +104,8 @@ def write_saved_model(
         out: folder to write.
         query_length: tokens of a query, end token included.
         document_length: the same for documents.
+        query_prompt: what the model puts before every query, as in training.
+        document_prompt: the same for documents.
 
     Raises:
         FileExistsError: `out` holds something.
@@ -100,7 +116,8 @@ def write_saved_model(
     lengths = {"query": query_length, "document": document_length}
     for length in lengths.values():
         check_length(length)
-    module = EncoderModule(model, tokenizer, lengths)
+    prompts = {"query": query_prompt, "document": document_prompt}
+    module = EncoderModule(model, tokenizer, lengths, prompts)
     temporary = out.with_name(f".{out.name}.{secrets.token_hex(4)}")
     try:
         tf.saved_model.save(module, str(temporary), signatures=module.signatures())
@@ -112,6 +129,7 @@ def write_saved_model(
             "format": 1,
             "samtone_tf": __version__,
             "lengths": lengths,
+            "prompts": prompts,
             "embedding_dim": model.embedding_dim,
             "architecture": model.architecture,
             "encoder": model.encoder_config.to_dict(),
@@ -128,7 +146,13 @@ def write_saved_model(
 class EncoderModule(tf.Module):
     """The graph of an export: tokenizer, towers, and one function per signature."""
 
-    def __init__(self, model: DualEncoder, tokenizer: Tokenizer, lengths: dict[str, int]):
+    def __init__(
+        self,
+        model: DualEncoder,
+        tokenizer: Tokenizer,
+        lengths: dict[str, int],
+        prompts: dict[str, str],
+    ):
         super().__init__()
         # Imported here, not above: on a TPU host tensorflow-text must not be needed to train.
         import tensorflow_text
@@ -137,7 +161,7 @@ class EncoderModule(tf.Module):
         self.weights = [variable.value for variable in model.weights]
         self.tokenizer = tensorflow_text.SentencepieceTokenizer(model=tokenizer.model)
         self._encode = {"query": model.encode_query, "document": model.encode_document}
-        self._lengths = lengths
+        self._lengths, self._prompts = lengths, prompts
 
     def signatures(self) -> dict:
         """Signature name → concrete function."""
@@ -154,6 +178,8 @@ class EncoderModule(tf.Module):
             # placeholder this check is not optimised away, and says what it received.
             text = tf.compat.v1.placeholder_with_default(text, shape=None, name="text_list")
             text = tf.ensure_shape(text, [None], name="text_list_must_have_one_axis")
+            if self._prompts[side]:
+                text = tf.strings.join([self._prompts[side], text])
             tokens = self.tokenize(text, self._lengths[side])
             return {"embedding": self._encode[side](tokens, training=False)}
 

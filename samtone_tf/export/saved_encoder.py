@@ -49,12 +49,15 @@ class SavedEncoder:
         self.lengths = {
             side: about["lengths"][side] if given[side] is None else given[side] for side in SIDES
         }
+        self.prompts = about.get("prompts", dict.fromkeys(SIDES, ""))
         self.embedding_dim = about["embedding_dim"]
 
     @cached_property
     def fingerprint(self) -> str:
         """Hash of weights and vocabulary: equal for every export of one model."""
         digest = hashlib.blake2b(self.tokenizer.fingerprint.encode(), digest_size=8)
+        if any(self.prompts.values()):
+            digest.update(json.dumps(self.prompts).encode())
         for weight in self._model.weights:
             digest.update(weight.numpy().tobytes())
         return digest.hexdigest()
@@ -70,7 +73,8 @@ class SavedEncoder:
     def _encode(self, side: str, texts: Sequence[str | bytes], batch_size: int) -> np.ndarray:
         if isinstance(texts, str | bytes):
             raise TypeError(f"`texts` must be a list of strings. Received: {texts!r}.")
-        tokens = TokenCache.build(texts, self.tokenizer, self.lengths[side])
+        tokenizer = self.tokenizer.prompted(self.prompts[side])
+        tokens = TokenCache.build(texts, tokenizer, self.lengths[side])
         encode = self._model.signatures[f"encode_{side}_tokens"]
         vectors = np.zeros((len(tokens), self.embedding_dim), "float32")
         # Texts of like length share a batch, so that little padding is computed; the

@@ -1,102 +1,129 @@
-"""Weights to start from: those of another run (`model.init`), for fine-tuning and second stages."""
+"""Weights to start from (`model.init`): published ones, or those of another run."""
 
-from itertools import zip_longest
+from dataclasses import fields, replace
 from pathlib import Path
 
-import keras
-
-from samtone_tf.config import PARTS
+from samtone_tf.checkpoints.assign import part_variables
+from samtone_tf.checkpoints.open import open_source
+from samtone_tf.checkpoints.source import LazyTensor, Source, TowerSource
+from samtone_tf.config import DataConfig, RunConfig
 from samtone_tf.data.tokenizer import Tokenizer
 from samtone_tf.dual_encoder import DualEncoder
-from samtone_tf.training.run_folder import check_run, load_model, load_tokenizer
+from samtone_tf.towers.tower import Tower
+from samtone_tf.training.run_folder import check_run, load_config, load_model, load_tokenizer
 
 
-def initial_tokenizer(init: str, tokenizer: Tokenizer | None) -> Tokenizer:
-    """The tokenizer of a run that starts from `init`: its rows of the token table fit no other.
+def open_initial(init: str) -> Source:
+    """What `model.init` names, opened.
 
     Args:
-        init: `run:FOLDER`, or `run:FILE` with a `.keras` file, which holds no tokenizer.
+        init: `run:FOLDER`, `run:FILE` with a `.keras` file, which holds no tokenizer, or a
+            kind that `open_source` knows.
+
+    Raises:
+        FileNotFoundError, ValueError: no such run or checkpoint, or one that is damaged.
+    """
+    kind, _, path = init.partition(":")
+    return open_run(Path(path), init) if kind == "run" else open_source(init)
+
+
+def open_run(path: Path, name: str) -> Source:
+    """A run folder, or a `.keras` file, as a source of weights.
+
+    Args:
+        path: of the folder or file.
+        name: what messages call it.
+    """
+    settings, tokenizer = DataConfig(), None
+    if not path.is_file():
+        settings, tokenizer = load_config(check_run(path)).data, load_tokenizer(path)
+    return source_of(load_model(path), name, tokenizer, settings)
+
+
+def source_of(
+    model: DualEncoder, name: str, tokenizer: Tokenizer | None, settings: DataConfig
+) -> Source:
+    """A model in memory as a source of weights."""
+    query = _tower_source(model.query_tower)
+    one = model.document_tower is model.query_tower
+    return Source(
+        name,
+        query,
+        query if one else _tower_source(model.document_tower),
+        model.architecture,
+        tokenizer,
+        settings.query_prompt or "",
+        settings.document_prompt or "",
+    )
+
+
+def _tower_source(tower: Tower) -> TowerSource:
+    tensors = {}
+    for part, layer in tower.parts.items():
+        for name, variable in part_variables(part, layer).items():
+            tensors[name] = LazyTensor(name, tuple(variable.shape), variable.numpy)
+    return TowerSource(tower.config, tensors)
+
+
+def initial_tokenizer(source: Source, tokenizer: Tokenizer | None) -> Tokenizer:
+    """The tokenizer of a run that starts from `source`: its rows of the token table fit no other.
+
+    Args:
+        source: the weights.
         tokenizer: the one that was asked for, or None for the source's.
 
     Raises:
-        FileNotFoundError: no such run.
         ValueError: another tokenizer than the source's, or none where the source has none.
     """
-    path = _path(init)
-    if path.is_file():
-        if tokenizer is None:
-            raise ValueError(
-                "`data.vocabulary` must be set when the weights come from a file, which holds no "
-                f"tokenizer. Received: data.vocabulary=None, model.init={init!r}. Pass the "
-                "vocabulary.spm of its run, or the run's folder."
-            )
-        return tokenizer
-    own = load_tokenizer(check_run(path))
-    if tokenizer is not None and tokenizer.fingerprint != own.fingerprint:
+    own = source.tokenizer
+    if own is None and tokenizer is None:
+        raise ValueError(
+            "`data.vocabulary` must be set when the weights come without a tokenizer. Received: "
+            f"data.vocabulary=None, model.init={source.name!r}. Pass the SentencePiece model that "
+            "they were trained with."
+        )
+    if own is not None and tokenizer is not None and tokenizer.fingerprint != own.fingerprint:
         raise ValueError(
             "`data.vocabulary` must be the one that the weights were trained with. Received: "
-            f"another than that of model.init={init!r}. Leave it out to use {path}/vocabulary.spm."
+            f"another than that of model.init={source.name!r}. Leave it out to use that one."
         )
-    return own
+    return own or tokenizer
 
 
-def start_from(model: DualEncoder, init: str) -> None:
-    """Gives the model the weights of another run.
+def resolve(config: RunConfig, source: Source) -> RunConfig:
+    """The configuration with the source's numbers and prompts where nothing is set.
 
-    Every variable must be there with its shape, and none may be left over. Towers that share
-    a part may start towers that do not, each with the same weights; the reverse is refused.
-
-    Args:
-        model: what to change; its optimizer is not touched.
-        init: `run:FOLDER`, or `run:FILE` with a `.keras` file.
-
-    Raises:
-        FileNotFoundError: no such run.
-        ValueError: another size, vocabulary or architecture; names the first difference.
+    A size that is named is insisted on: then the source must have its numbers.
     """
-    source = load_model(_path(init))
-    _check_same_encoder(model, source, init)
-    for side in ("query_tower", "document_tower"):
-        ours, theirs = getattr(model, side).parts, getattr(source, side).parts
-        for part in PARTS:
-            _check_same_shapes(ours[part], theirs[part], f"{side} of model.init={init!r}")
-            ours[part].set_weights(theirs[part].get_weights())
+    model, numbers = config.model, source.query.encoder.to_dict()
+    known = {
+        "architecture": source.architecture,
+        "embedding_dim": source.query.embedding_dim,
+        "vocabulary_size": numbers["vocabulary_size"],
+        "dropout": numbers["dropout"],
+    }
+    if model.size is None:
+        known |= numbers
+    settings = {field.name for field in fields(model)}
+    unset = {n: v for n, v in known.items() if n in settings and getattr(model, n) is None}
+    prompts = {
+        name: getattr(source, name) if getattr(config.data, name) is None else None
+        for name in ("query_prompt", "document_prompt")
+    }
+    data = replace(config.data, **{n: v for n, v in prompts.items() if v is not None})
+    return replace(config, model=replace(model, **unset), data=data)
 
 
-def _check_same_encoder(model: DualEncoder, source: DualEncoder, init: str) -> None:
-    for part in PARTS:
-        if _is_shared(model, part) and not _is_shared(source, part):
-            raise ValueError(
-                f"`model.architecture` must not share what the source does not: its two towers "
-                f"have a {part} each, with different weights. Received: model.architecture="
-                f"{model.architecture!r}, and {source.architecture!r} in model.init={init!r}."
-            )
-    ours, theirs = model.encoder_config.to_dict(), source.encoder_config.to_dict()
-    for name in ("activation", "max_distance"):  # shows in no variable's shape
-        if ours[name] != theirs[name]:
-            raise ValueError(
-                f"`model.init` must hold an encoder with {name}={ours[name]!r}. "
-                f"Received: model.init={init!r}, with {name}={theirs[name]!r}."
-            )
+def resolve_as(config: RunConfig, stored: RunConfig) -> RunConfig:
+    """The configuration with what a run of the same `model.init` once resolved to.
 
-
-def _check_same_shapes(ours: keras.layers.Layer, theirs: keras.layers.Layer, where: str) -> None:
-    for mine, given in zip_longest(_shapes(ours), _shapes(theirs), fillvalue="nothing"):
-        if mine != given:
-            raise ValueError(
-                "`model.init` must hold a model of the same size and vocabulary. Received: another "
-                f"in the {where}, which has {given} where this model has {mine}."
-            )
-
-
-def _shapes(part: keras.layers.Layer) -> list[str]:
-    """Name and shape of each variable; the name without that of its model and tower."""
-    return [f"{v.path.partition('_tower/')[2]} {tuple(v.shape)}" for v in part.weights]
-
-
-def _is_shared(model: DualEncoder, part: str) -> bool:
-    return model.query_tower.parts[part] is model.document_tower.parts[part]
-
-
-def _path(init: str) -> Path:
-    return Path(init.partition(":")[2])
+    To resume, a run needs no other folder, not even the one it started from.
+    """
+    if config.model.init is None or config.model.init != stored.model.init:
+        return config
+    sections = {}
+    for section in ("model", "data"):
+        asked, found = getattr(config, section), getattr(stored, section)
+        names = [field.name for field in fields(asked) if getattr(asked, field.name) is None]
+        sections[section] = replace(asked, **{name: getattr(found, name) for name in names})
+    return replace(config, **sections)

@@ -21,7 +21,7 @@ def write_model_card(run: Path, config: RunConfig, facts: dict, last: dict) -> N
         side += f", temperature {loss.temperature}"
     shared = ", ".join(shared_parts(model.architecture)) or "nothing"
     lines = [
-        f"# Dual encoder, {model.size}, trained on {data.source}",
+        f"# Dual encoder, {model.size or model.init}, trained on {data.source}",
         "",
         "| | |",
         "|---|---|",

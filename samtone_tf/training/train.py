@@ -1,11 +1,12 @@
 """`train`: configuration in, run folder out."""
 
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import keras
 
+from samtone_tf.checkpoints.assign import assign_towers
+from samtone_tf.checkpoints.source import Source
 from samtone_tf.checks import check_vocabulary
 from samtone_tf.config import LossConfig, RunConfig, TrainConfig
 from samtone_tf.data.cache import Cache, default_folder
@@ -24,7 +25,12 @@ from samtone_tf.losses.triplet import Triplet
 from samtone_tf.optimizers.adafactor import Adafactor
 from samtone_tf.optimizers.schedules import LinearDecay
 from samtone_tf.training.callbacks import Progress, Report, SaveEvery, Validate, step_of
-from samtone_tf.training.initial_weights import initial_tokenizer, start_from
+from samtone_tf.training.initial_weights import (
+    initial_tokenizer,
+    open_initial,
+    resolve,
+    resolve_as,
+)
 from samtone_tf.training.model_card import write_model_card
 from samtone_tf.training.overview import as_lines, describe
 from samtone_tf.training.resume import (
@@ -40,6 +46,7 @@ from samtone_tf.training.resume import (
 from samtone_tf.training.run_folder import (
     MODEL_FILE,
     check_new_run,
+    load_config,
     load_tokenizer,
     make_run_folder,
     save_model,
@@ -98,10 +105,12 @@ def _train(
 ) -> DualEncoder:
     check_batch(workers.strategy, config.train.batch_size, config.train.gradient_cache_chunk)
     workers.agree({"resume": resume, "configuration": dump_config(config)})
+    source = None
     if resume:
+        config = as_started(out, config)
         tokenizer = load_tokenizer(check_resumable(out, config))
     else:
-        tokenizer = check_start(workers, out, config, tokenizer)
+        config, tokenizer, source = check_start(workers, out, config, tokenizer)
     if config.train.deterministic:
         from samtone_tf import tensorflow_step
 
@@ -114,7 +123,11 @@ def _train(
     batches = make_batches(config, data, tokenizer, cache)
     if cache:
         workers.say(f"token cache: {cache.report()}")
-    model = (go_on if resume else start)(workers, out, config, tokenizer, batches)
+    if resume:
+        model = go_on(workers, out, config, tokenizer, batches)
+    else:
+        model = start(workers, out, config, tokenizer, batches, source)
+    source = None  # its weights are the model's now
     first_step = step_of(model)
     workers.agree({"step": first_step})
     # The model card is what a run writes last; a damaged checkpoint is trained once more.
@@ -134,24 +147,40 @@ def _train(
 
 def check_start(
     workers: Workers, out: Path, config: RunConfig, tokenizer: Tokenizer | None
-) -> Tokenizer | None:
-    """The tokenizer that a new run is told to use, if any; fails before any work, if it does."""
+) -> tuple[RunConfig, Tokenizer | None, Source | None]:
+    """A new run's whole configuration, and the tokenizer and weights it is told to start from.
+
+    Fails before any work, if it does.
+    """
     if workers.is_chief:
         check_new_run(out)
     if config.data.vocabulary and tokenizer is None:
         tokenizer = Tokenizer.from_file(config.data.vocabulary)
-    if config.model.init:
-        tokenizer = initial_tokenizer(config.model.init, tokenizer)
-    return tokenizer
+    if config.model.init is None:
+        return config, tokenizer, None
+    source = open_initial(config.model.init)
+    return resolve(config, source), initial_tokenizer(source, tokenizer), source
+
+
+def as_started(run: Path, config: RunConfig) -> RunConfig:
+    """The configuration with what was not set, and what `model.init` gave when the run began."""
+    if config.model.init is None or not (run / "config.yaml").is_file():
+        return config
+    return resolve_as(config, load_config(run))
 
 
 def start(
-    workers: Workers, out: Path, config: RunConfig, tokenizer: Tokenizer, batches: PairBatches
+    workers: Workers,
+    out: Path,
+    config: RunConfig,
+    tokenizer: Tokenizer,
+    batches: PairBatches,
+    source: Source | None,
 ) -> DualEncoder:
     """An untrained model, and the chief's new run folder."""
     workers.agree({"data": batches.fingerprint})  # before weights of other shapes are exchanged
     with workers.strategy.scope():
-        model = make_model(config, tokenizer)
+        model = make_model(config, tokenizer, source)
         model.optimizer.build(model.trainable_variables)
         if workers.is_chief:
             make_run_folder(out, config, tokenizer, batches.fingerprint)
@@ -170,9 +199,10 @@ def go_on(
         model = last_checkpoint(run)
         if model is None:
             # Killed before its first save, a run begins again: with the same weights as before.
-            model = make_model(config, tokenizer)
+            source = open_initial(config.model.init) if config.model.init else None
+            model = make_model(config, tokenizer, source)
         else:
-            asked = make_model(replace(config, model=replace(config.model, init=None)), tokenizer)
+            asked = make_model(config, tokenizer)
             check_vocabulary(tokenizer.vocabulary_size, model.encoder_config.vocabulary_size)
             check_same_model(model, asked, run)
         check_same_data(run, batches.fingerprint)
@@ -211,6 +241,8 @@ def make_batches(
         batch_size=config.train.batch_size,
         query_length=config.data.query_length,
         document_length=config.data.document_length,
+        query_prompt=config.data.query_prompt or "",
+        document_prompt=config.data.document_prompt or "",
         num_negatives=config.data.num_negatives,
         seed=config.train.seed,
         masks=tuple(config.loss.masks),
@@ -221,11 +253,15 @@ def make_batches(
     )
 
 
-def make_model(config: RunConfig, tokenizer: Tokenizer) -> DualEncoder:
-    """A compiled, untrained model; its weights follow from the seed, or from `model.init`."""
+def make_model(
+    config: RunConfig, tokenizer: Tokenizer, source: Source | None = None
+) -> DualEncoder:
+    """A compiled, untrained model; its weights follow from the seed, or are the source's."""
+    encoder = config.model.encoder(tokenizer.vocabulary_size)
+    check_vocabulary(tokenizer.vocabulary_size, encoder.vocabulary_size)
     keras.utils.set_random_seed(config.train.seed)
     model = DualEncoder(
-        config.model.encoder(tokenizer.vocabulary_size),
+        encoder,
         architecture=config.model.architecture,
         embedding_dim=config.model.vector_dim,
         seed=config.train.seed,
@@ -239,8 +275,8 @@ def make_model(config: RunConfig, tokenizer: Tokenizer) -> DualEncoder:
         jit_compile=config.train.jit_compile,
         steps_per_execution=config.train.steps_per_execution,
     )
-    if config.model.init:
-        start_from(model, config.model.init)
+    if source is not None:
+        assign_towers(model.query_tower, model.document_tower, source)
     return model
 
 

@@ -82,17 +82,19 @@ class Validation:
         model: the model that is trained.
         chosen: queries and documents.
         tokenizer: the model's.
-        lengths: has the number of tokens of queries and documents.
+        settings: has the number of tokens and the prompts of queries and documents.
     """
 
     def __init__(
-        self, model: DualEncoder, chosen: ValidationSet, tokenizer: Tokenizer, lengths: DataConfig
+        self, model: DualEncoder, chosen: ValidationSet, tokenizer: Tokenizer, settings: DataConfig
     ):
         self.chosen, data = chosen, chosen.data
         self.embedding_dim = model.embedding_dim
         queries, documents = list(data.queries.values()), list(data.documents.values())
-        self.queries = TokenCache.build(queries, tokenizer, lengths.query_length)
-        self.documents = TokenCache.build(documents, tokenizer, lengths.document_length)
+        asks = tokenizer.prompted(settings.query_prompt or "")
+        answers = tokenizer.prompted(settings.document_prompt or "")
+        self.queries = TokenCache.build(queries, asks, settings.query_length)
+        self.documents = TokenCache.build(documents, answers, settings.document_length)
         self.encode_query = make_text_encoder(model, "query")
         self.encode_document = make_text_encoder(model, "document")
         self.num_rows = ROWS * model.distribute_strategy.num_replicas_in_sync

@@ -52,9 +52,14 @@ def test_every_flag_arrives(started, data):
         "--data.split", "dev", "--data.query_length", "9", "--data.document_length", "10",
         "--data.num_negatives", "2", "--data.max_positives", "3", "--data.vocabulary", "v.spm",
         "--data.vocabulary_size", "99", "--data.no_duplicates", "true", "--data.cache", "C",
+        "--data.query_prompt", "query: ", "--data.document_prompt", "passage: ",
         "--model.size", "t5.1.1-small",
         "--model.architecture", "ade_spl", "--model.embedding_dim", "7", "--model.num_layers", "1",
-        "--model.dropout", "0.25", "--model.dtype", "mixed_bfloat16", "--model.freeze", "encoder",
+        "--model.dropout", "0.25", "--model.dtype", "mixed_bfloat16",
+        "--model.gated", "false", "--model.activation", "relu",
+        "--model.num_buckets", "16", "--model.max_distance", "64",
+        "--model.vocabulary_size", "32256",
+        "--model.freeze", "encoder",
         "--model.remat", "true", "--model.init", "run:R0", "--loss.name", "samtone",
         "--loss.same_tower", "both", "--loss.temperature", "0.01", "--loss.bidirectional", "true",
         "--loss.directions", "mean", "--loss.masks", "id,text", "--loss.negatives_scope", "own",
@@ -69,7 +74,9 @@ def test_every_flag_arrives(started, data):
         "--validation.measure", "MRR@10", "--validation.patience", "4",
     )  # fmt: skip
     assert started[0][0] == RunConfig(
-        data=DataConfig("beir:x", "dev", 9, 10, 2, 3, "v.spm", 99, True, "C"),
+        data=DataConfig(
+            "beir:x", "dev", 9, 10, 2, 3, "v.spm", 99, True, "C", "query: ", "passage: "
+        ),
         model=ModelConfig(
             size="t5.1.1-small",
             architecture="ade_spl",
@@ -77,6 +84,11 @@ def test_every_flag_arrives(started, data):
             num_layers=1,
             dropout=0.25,
             dtype="mixed_bfloat16",
+            gated=False,
+            activation="relu",
+            num_buckets=16,
+            max_distance=64,
+            vocabulary_size=32256,
             freeze="encoder",
             remat=True,
             init="run:R0",
@@ -106,7 +118,7 @@ def test_every_flag_arrives(started, data):
 )  # fmt: skip
 def test_flags_of_each_loss(started, flags, loss):
     succeed("train", "--out", "R", *flags.split())
-    assert started[0][0].loss == loss
+    assert started[0][0].loss == RunConfig(loss=loss).loss
 
 
 def test_a_flag_of_another_loss_is_refused(started):
@@ -135,6 +147,26 @@ def test_flags_override_the_file_wherever_they_stand(started, tmp_path, flags_fi
     succeed("train", *(flags + file if flags_first else file + flags))
     ((config, _),) = started
     assert (config.train.steps, config.train.seed, config.data.source) == (9, 3, "beir:y")
+
+
+def test_the_papers_preset_is_what_the_paper_says_and_flags_override_it(started):
+    """Moiseev et al. 2023, section 3: 20,000 steps, Adafactor, 1e-3 → 0, τ = 0.01, batch 512."""
+    for flags in (["--preset", "paper"], ["--preset=paper"]):
+        succeed("train", "--out", "R", "--train.steps", "100", *flags, "--model.init", "hf:t5")
+    (config, _), again = started
+    assert again == (config, "R")
+    train, loss = config.train, config.loss
+    assert (train.steps, train.batch_size, train.optimizer) == (100, 512, "adafactor")
+    assert (train.peak_rate, train.warmup_steps, loss.temperature) == (0.001, 0, 0.01)
+    assert (loss.name, loss.same_tower, loss.bidirectional, loss.masks) == (
+        "samtone",
+        "query",
+        True,
+        [],
+    )
+    assert "`--preset` must be one of paper. Received: --preset='papper'" in refuse(
+        "train", "--out", "R", "--preset", "papper"
+    )
 
 
 def test_a_printed_configuration_reads_back_equal(started, tmp_path):

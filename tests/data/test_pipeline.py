@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from samtone_tf.data.cache import Cache
 from samtone_tf.data.fingerprints import fingerprint, normalise
 from samtone_tf.data.pipeline import PairBatches, check_local, log_frequencies
 from samtone_tf.data.records import RetrievalData
@@ -197,6 +198,33 @@ def test_c02_duplicates_in_a_batch_carry_what_the_mask_needs(tokenizer):
     for document, positives in zip(batch["document_id"], batch["positive_ids"], strict=True):
         assert set(positives.tolist()) == known[int(document)]
         assert positives[0] == document
+
+
+def test_prompts_stand_before_queries_and_documents_and_change_no_identity(tokenizer, tmp_path):
+    prompts = {"query_prompt": "query ", "document_prompt": "number "}
+    for cache in (None, Cache(tmp_path)):
+        settings = {"data": make_data(2), "num_negatives": 1, "cache": cache}
+        plain, prompted = make(tokenizer, **settings), make(tokenizer, **settings, **prompts)
+        one, other = plain.batch(3), prompted.batch(3)
+        for name in ("query_id", "document_id", "negative_id", "positive_ids"):
+            np.testing.assert_array_equal(one[name], other[name])
+        for part, prompt, length in (
+            ("query", "query ", 8),
+            ("document", "number ", 12),
+            ("negatives", "number ", 12),
+        ):
+            ids, mask = other[part]["token_ids"], other[part]["padding_mask"]
+            found = [row[kept].tolist() for row, kept in zip(rows(ids), rows(mask), strict=True)]
+            kind = {"negatives": "negative"}.get(part, part)
+            texts = [f"{prompt}{kind} number {i}" for i in range(NUM_PAIRS)]
+            assert {tuple(row) for row in found} <= {
+                tuple(row.tolist()) for row in tokenizer.encode(texts, length)
+            }
+        assert plain.fingerprint != prompted.fingerprint
+
+
+def rows(array):
+    return array.reshape(-1, array.shape[-1])
 
 
 def test_dataset_has_static_shapes_and_the_batches_of_its_steps(tokenizer):

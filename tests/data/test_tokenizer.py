@@ -236,6 +236,23 @@ def test_texts_that_are_made_when_asked_are_never_all_there(tokenizer, monkeypat
     assert peak < 2e6
 
 
+def test_a_prompt_stands_before_every_text(tokenizer):
+    prompted = tokenizer.prompted("query: ")
+    for text in ("some words", "", b"some words", "naïve"):
+        whole = b"query: " + (text if isinstance(text, bytes) else text.encode())
+        assert prompted.tokenize([text]) == tokenizer.tokenize([whole])
+    assert (
+        prompted.encode(["some words"], 6)[0].tolist()[:5]
+        == tokenizer.tokenize(["query: some words"])[0][:5]
+    )
+    assert tokenizer.prompt == ""
+    assert tokenizer.prompted("").fingerprint == tokenizer.fingerprint
+    prints = {t.fingerprint for t in (tokenizer, prompted, tokenizer.prompted("passage: "))}
+    assert len(prints) == 3
+    with pytest.raises(TypeError, match="`prompt` must be a text. Received: prompt=None"):
+        tokenizer.prompted(None)
+
+
 def test_a_saved_model_is_the_same(tokenizer, tmp_path):
     tokenizer.save(tmp_path / "vocabulary.spm")
     again = Tokenizer.from_file(tmp_path / "vocabulary.spm")

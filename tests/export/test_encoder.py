@@ -17,6 +17,7 @@ from samtone_tf.export.encoder import EncoderModule, export_saved_model, write_s
 from samtone_tf.training.run_folder import BEST_FILE, MODEL_FILE, load_model
 from tests import checks, tiny
 
+NO_PROMPTS = {"query": "", "document": ""}
 LONG = "the old harbour stands beside the river " * 30
 
 
@@ -38,7 +39,7 @@ def encode(signature, *texts):
 def test_tokens_in_the_graph_are_those_of_training(model, length):
     invalid = [b"\xff\xfe caf\xe9", b"\x80", b"caf\xc3", b"\xed\xa0\x80"]
     texts = [*tiny.ODD_TEXTS, *invalid, *tiny.docstring_texts(1000), LONG]
-    module = EncoderModule(model, tiny.tokenizer(), {"query": 8, "document": 8})
+    module = EncoderModule(model, tiny.tokenizer(), {"query": 8, "document": 8}, NO_PROMPTS)
     found = module.tokenize(tf.constant(texts, tf.string), length)
     ids, mask = found["token_ids"].numpy(), found["padding_mask"].numpy()
     want = tiny.tokenizer().encode(texts, length)
@@ -51,7 +52,7 @@ def test_tokens_in_the_graph_are_those_of_training(model, length):
 
 
 def test_a_request_is_padded_to_its_longest_text_only(model):
-    module = EncoderModule(model, tiny.tokenizer(), {"query": 8, "document": 8})
+    module = EncoderModule(model, tiny.tokenizer(), {"query": 8, "document": 8}, NO_PROMPTS)
     assert module.tokenize(tf.constant(["", ""]), 512)["token_ids"].numpy().tolist() == [[1], [1]]
 
 

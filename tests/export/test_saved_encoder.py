@@ -6,9 +6,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from samtone_tf.export.encoder import write_saved_model
 from samtone_tf.export.saved_encoder import SavedEncoder
+from samtone_tf.training.run_folder import load_model
 from tests import tiny
 
+LENGTHS = {"query_length": tiny.QUERY_LENGTH, "document_length": tiny.DOCUMENT_LENGTH}
 TEXTS = [*tiny.ODD_TEXTS, b"\xff\xfe caf\xe9", *tiny.docstring_texts(40)]
 
 
@@ -25,6 +28,28 @@ def test_vectors_are_those_of_the_python_model(saved, side):
     want = tiny.python_vectors(architecture, side, TEXTS)
     assert (found.shape, found.dtype) == ((len(TEXTS), tiny.DIM), np.float32)
     np.testing.assert_allclose(found, want, atol=1e-5)
+
+
+def test_prompts_are_in_the_graph_and_in_the_encoder(tmp_path):
+    """A text gets the vector that it has with its prompt typed, where there are no prompts."""
+    model, tokenizer = load_model(tiny.run("ade_spl")), tiny.tokenizer()
+    prompts = {"query_prompt": "ask: ", "document_prompt": "the old "}
+    write_saved_model(model, tokenizer, tmp_path / "1", **LENGTHS, **prompts)
+    prompted, plain = SavedEncoder(tmp_path / "1"), SavedEncoder(tiny.saved_model("ade_spl"))
+    assert prompted.prompts == {"query": "ask: ", "document": "the old "}
+    texts = ["small harbour", "", b"caf\xe9"]
+    typed = {
+        side: [prompt.encode() + t if isinstance(t, bytes) else prompt + t for t in texts]
+        for side, prompt in prompted.prompts.items()
+    }
+    signatures = tf.saved_model.load(str(tmp_path / "1")).signatures
+    for side in ("query", "document"):
+        encode, want = getattr(prompted, f"encode_{side}"), getattr(plain, f"encode_{side}")
+        np.testing.assert_allclose(encode(texts), want(typed[side]), atol=1e-6)
+        assert np.abs(encode(texts) - want(texts)).max() > 1e-3
+        in_graph = signatures[f"encode_{side}"](text=tf.constant(texts))["embedding"]
+        np.testing.assert_allclose(in_graph, want(typed[side]), atol=1e-5)
+    assert prompted.fingerprint != plain.fingerprint
 
 
 def test_order_and_batches_change_nothing(saved):

@@ -7,10 +7,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from samtone_tf.config import PARTS, DataConfig
+from samtone_tf.config import PARTS, DataConfig, ModelConfig
 from samtone_tf.data.tokenizer import Tokenizer
 from samtone_tf.training import train as training
-from samtone_tf.training.initial_weights import initial_tokenizer, start_from
+from samtone_tf.training.initial_weights import (
+    initial_tokenizer,
+    open_initial,
+    resolve,
+    resolve_as,
+)
 from samtone_tf.training.run_folder import MODEL_FILE, load_model
 from tests import tiny
 
@@ -23,7 +28,11 @@ def config(architecture="sde", source="sde", **changes):
 
 
 def make(*arguments, **changes):
-    return training.make_model(config(*arguments, **changes), tiny.tokenizer())
+    asked = config(*arguments, **changes)
+    if asked.model.init is None:
+        return training.make_model(asked, tiny.tokenizer())
+    source = open_initial(asked.model.init)
+    return training.make_model(resolve(asked, source), tiny.tokenizer(), source)
 
 
 def sides(model):
@@ -61,25 +70,20 @@ def test_every_weight_is_the_sources(architecture, source, form):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (
-            {"num_layers": 2},
-            r"query_tower of .*which has encoder/stack/final_norm/scale \(16,\) where this model "
-            r"has encoder/stack/block_1/attention_norm/scale \(16,\)",
-        ),
+        ({"num_layers": 2}, "it has no encoder/block_1/attention_norm/scale, .* and 1 more"),
         (
             {"hidden_dim": 24},
-            r"token_embedding/embeddings \((\d+), 16\) where this model has "
-            r"encoder/token_embedding/embeddings \(\1, 24\)",
+            r"token_embedding/embeddings is \((\d+), 16\) where this model has \(\1, 24\)",
         ),
         (
             {"num_heads": 4, "head_dim": 4},  # kernels of the same shape, but other heads
-            r"position_bias/embeddings \(32, 2\) where .*position_bias/embeddings \(32, 4\)",
+            r"position_bias/embeddings is \(32, 2\) where this model has \(32, 4\)",
         ),
-        ({"embedding_dim": 9}, r"projection/kernel \(16, 12\) where .*kernel \(16, 9\)"),
+        ({"embedding_dim": 9}, r"projection/kernel is \(16, 12\) where this model has \(16, 9\)"),
     ],
     ids=lambda value: str(value) if isinstance(value, dict) else "",
 )
-def test_another_size_is_refused_with_the_first_difference(changes, message):
+def test_another_size_is_refused_with_what_differs(changes, message):
     with pytest.raises(ValueError, match=f"`model.init` must hold.*same size.*{message}"):
         make(**changes)
 
@@ -88,12 +92,12 @@ def test_a_source_with_more_than_the_model_is_refused(tmp_path):
     deep = training.make_model(config(num_layers=2, init=None), tiny.tokenizer())
     deep.optimizer.build(deep.trainable_variables)
     deep.save(tmp_path / "deep.keras")
-    with pytest.raises(ValueError, match=r"which has encoder/stack/block_1/.* where .*final_norm"):
+    with pytest.raises(ValueError, match="this model has no place for its encoder/block_1/"):
         make(init=f"run:{tmp_path / 'deep.keras'}")
 
 
 def test_towers_that_differ_do_not_start_one_that_is_shared():
-    words = r"token_embedding each.*architecture='sde', and 'ade_spl' in model.init='run:"
+    words = r"token_embedding each.*Received: 'ade_spl' in model.init='run:"
     with pytest.raises(ValueError, match=f"`model.architecture` must not share.*{words}"):
         make("sde", "ade_spl")
     with pytest.raises(ValueError, match="an? encoder each"):
@@ -127,19 +131,19 @@ def other_tokenizer():
 
 
 def test_the_tokenizer_is_the_sources_and_no_other():
-    init = f"run:{tiny.run('sde')}"
+    source = open_initial(f"run:{tiny.run('sde')}")
     own = tiny.tokenizer()
-    assert initial_tokenizer(init, None).fingerprint == own.fingerprint
-    assert initial_tokenizer(init, own).fingerprint == own.fingerprint
+    assert initial_tokenizer(source, None).fingerprint == own.fingerprint
+    assert initial_tokenizer(source, own).fingerprint == own.fingerprint
     with pytest.raises(ValueError, match="`data.vocabulary` must be the one.*Leave it out"):
-        initial_tokenizer(init, other_tokenizer())
+        initial_tokenizer(source, other_tokenizer())
 
 
 def test_a_file_has_no_tokenizer():
-    init = f"run:{tiny.run('sde') / MODEL_FILE}"
-    assert initial_tokenizer(init, tiny.tokenizer()) is tiny.tokenizer()
+    source = open_initial(f"run:{tiny.run('sde') / MODEL_FILE}")
+    assert initial_tokenizer(source, tiny.tokenizer()) is tiny.tokenizer()
     with pytest.raises(ValueError, match="`data.vocabulary` must be set when"):
-        initial_tokenizer(init, None)
+        initial_tokenizer(source, None)
 
 
 def test_an_absent_source_is_refused_before_the_data_is_read(tmp_path, monkeypatch):
@@ -149,7 +153,7 @@ def test_an_absent_source_is_refused_before_the_data_is_read(tmp_path, monkeypat
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize("init", ["hf:t5-base", "run:", "run", "runs/one", ":x"])
+@pytest.mark.parametrize("init", ["zip:t5-base", "run:", "run", "runs/one", ":x"])
 def test_what_names_no_source_is_refused(init):
     with pytest.raises(ValueError, match=re.escape(f"model.init={init!r}")):
         config(init=init)
@@ -189,8 +193,38 @@ def test_a_run_needs_its_source_at_the_start_only(tmp_path, monkeypatch):
         assert np.abs(got - start).max() > 0
 
 
-def test_start_from_leaves_the_optimizer_alone():
-    model = make(init=None)
-    model.optimizer.iterations.assign(2)
-    start_from(model, f"run:{tiny.run('sde')}")
-    assert int(model.optimizer.iterations) == 2
+# --- what is not set -----------------------------------------------------------------------
+
+
+def test_what_is_not_set_is_the_sources():
+    """Its numbers, its prompts, its dropout; a size that is named is insisted on."""
+    base = tiny.config()
+    source = open_initial(f"run:{tiny.run('ade_spl')}")
+    source = replace(source, query_prompt="ask: ", document_prompt="tell: ")
+    asked = replace(base, model=ModelConfig(init=source.name))
+    found = resolve(asked, source)
+    want = source.query.encoder
+    assert found.model.encoder(tiny.tokenizer().vocabulary_size) == want
+    assert (found.model.architecture, found.model.vector_dim) == ("ade_spl", tiny.DIM)
+    assert (found.data.query_prompt, found.data.document_prompt) == ("ask: ", "tell: ")
+    assert found.model.dropout == want.dropout == 0.1
+
+    insists = replace(
+        asked,
+        model=ModelConfig(init=source.name, size="mini", architecture="ade", dropout=0.3),
+        data=replace(base.data, query_prompt=""),
+    )
+    found = resolve(insists, source)
+    assert found.model.encoder(900).num_layers == 2
+    assert (found.model.architecture, found.model.dropout) == ("ade", 0.3)
+    assert (found.data.query_prompt, found.data.document_prompt) == ("", "tell: ")
+
+
+def test_a_resumed_run_needs_no_source_to_know_its_numbers():
+    source = open_initial(f"run:{tiny.run('ade_spl')}")
+    asked = replace(tiny.config(), model=ModelConfig(init="run:gone"))
+    started = resolve(asked, replace(source, query_prompt="ask: "))
+    assert resolve_as(asked, started) == started
+    other = replace(asked, model=ModelConfig(init="run:other"))
+    assert resolve_as(other, started) == other  # and is refused for the difference
+    assert resolve_as(tiny.config(), started) == tiny.config()
