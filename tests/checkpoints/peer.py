@@ -1,0 +1,117 @@
+"""Checkpoints that sentence-transformers itself makes and saves: random, wide, three layers."""
+
+from pathlib import Path
+
+import numpy as np
+
+from samtone_tf.checkpoints.source import Source
+from samtone_tf.dual_encoder import DualEncoder
+from tests import tiny
+
+HIDDEN, WIDTH, ROWS = 24, 16, 224
+PROMPTS = {"query": "question: ", "document": "passage: "}
+
+
+def texts() -> list[str]:
+    """Of very different lengths; two are longer than 70 tokens, so that far positions count."""
+    documents = list(tiny.data().documents.values())
+    return [
+        "the old harbour",
+        "a",
+        "",
+        *documents[:5],
+        " ".join(documents[5:9]),
+        "library of the northern chapel, " * 12,
+    ]
+
+
+def save_t5(folder: Path, seed: int, **numbers) -> Path:
+    """A T5EncoderModel folder with a tokenizer, in which a wrong turn or GELU shows."""
+    import torch
+    import transformers
+
+    settings = {
+        "vocab_size": ROWS,
+        "d_model": HIDDEN,
+        "d_kv": 6,
+        "d_ff": 40,
+        "num_layers": 3,
+        "num_heads": 4,
+        "feed_forward_proj": "gated-gelu",
+        "is_encoder_decoder": False,
+        "use_cache": False,
+    }
+    config = transformers.T5Config(**{**settings, **numbers})
+    model = transformers.T5EncoderModel(config)
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for name, tensor in model.named_parameters():
+            mean, deviation = (1.0, 0.2) if "layer_norm" in name else (0.0, 0.3)
+            tensor.normal_(mean, deviation, generator=generator)
+    model.save_pretrained(folder)
+    (folder / "spiece.model").write_bytes(tiny.tokenizer().model)
+    tokenizer = transformers.T5Tokenizer.from_pretrained(folder, extra_ids=0)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def dense(seed: int):
+    """A projection as GTR has it."""
+    import torch
+    from sentence_transformers.sentence_transformer import modules
+
+    torch.manual_seed(seed)
+    return modules.Dense(HIDDEN, WIDTH, bias=False, activation_function=torch.nn.Identity())
+
+
+def save(folder: Path, architecture: str = "sde", length: int = 100, **numbers) -> Path:
+    """A SentenceTransformer folder: plain, or a Router as `"ade"` or `"ade_spl"` would be."""
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer import modules
+
+    def body(seed):
+        t5 = save_t5(folder.with_name(f"{folder.name}_t5_{seed}"), seed, **numbers)
+        transformer = modules.Transformer(str(t5), max_seq_length=length)
+        return [transformer, modules.Pooling(HIDDEN, "mean")]
+
+    if architecture == "sde":
+        parts = [*body(0), dense(0), modules.Normalize()]
+    elif architecture == "ade":
+        routes = [[*body(i), dense(i), modules.Normalize()] for i in range(2)]
+        parts = [modules.Router.for_query_document(*routes)]
+    else:
+        parts = [modules.Router.for_query_document(body(0), body(1)), dense(0), modules.Normalize()]
+    model = SentenceTransformer(modules=parts, prompts=PROMPTS, device="cpu")
+    model.save(str(folder), create_model_card=False)
+    return folder
+
+
+def theirs(folder: Path) -> dict[str, np.ndarray]:
+    """Side → vectors of `texts` by sentence-transformers, from a folder, (B, D)."""
+    from sentence_transformers import SentenceTransformer
+
+    model = SentenceTransformer(str(folder), device="cpu")
+    return {"query": model.encode_query(texts()), "document": model.encode_document(texts())}
+
+
+def ours(
+    model: DualEncoder, source: Source, lengths: dict[str, int] | int = 100
+) -> dict[str, np.ndarray]:
+    """The same by this package."""
+    if isinstance(lengths, int):
+        lengths = {"query": lengths, "document": lengths}
+    prompts = {"query": source.query_prompt, "document": source.document_prompt}
+    encode = {"query": model.encode_query, "document": model.encode_document}
+    return {
+        side: np.asarray(encode[side](tokens(source, prompts[side], lengths[side])))
+        for side in encode
+    }
+
+
+def tokens(source: Source, prompt: str, length: int) -> dict[str, np.ndarray]:
+    """Token ids and padding mask of `texts`, (B, L)."""
+    rows = source.tokenizer.prompted(prompt).encode(texts(), length)
+    longest = max(map(len, rows))
+    ids = np.stack([np.pad(row, (0, longest - len(row))) for row in rows])
+    mask = np.arange(longest) < np.array([[len(row)] for row in rows])
+    return {"token_ids": ids, "padding_mask": mask}
