@@ -22,6 +22,7 @@ LADDER = [
 ]
 TENSORFLOW_IN = (
     "data.pipeline",
+    "checkpoints.t5_tensorflow",
     "losses.tiled",
     "towers.tensorflow_dropout",
     "tensorflow_encode",
