@@ -14,9 +14,9 @@ from typing import Any
 from samtone_tf.checkpoints.card import Card, write_card
 from samtone_tf.checkpoints.source import PROJECTION, LazyTensor, Source, TowerSource
 from samtone_tf.checkpoints.t5_names import huggingface_names, is_transposed
-from samtone_tf.checkpoints.tokenizer_json import write_tokenizer
+from samtone_tf.checkpoints.tokenizer_json import TOKENIZER_JSON, make_tokenizer_json
 from samtone_tf.checkpoints.write_safetensors import write_one, write_safetensors
-from samtone_tf.data.tokenizer import END_ID, PAD_ID, Tokenizer
+from samtone_tf.data.tokenizer import END_ID, PAD_ID, UNKNOWN_ID, Tokenizer
 from samtone_tf.encoder_config import EncoderConfig
 
 PROJECTION_FILE = "projection.safetensors"
@@ -63,7 +63,25 @@ def write_encoder(folder: Path, tower: TowerSource, tokenizer: Tokenizer, length
     }
     write_json(folder / "config.json", huggingface_config(tower.encoder))
     write_safetensors(folder, tensors)
-    write_tokenizer(folder, tokenizer, length)
+    _write_tokenizer(folder, tokenizer, length)
+
+
+def _write_tokenizer(folder: Path, tokenizer: Tokenizer, length: int) -> None:
+    tokenizer.save(folder / "spiece.model")
+    # No sentinels: they mean nothing to a retriever, and a small table has no rows for them.
+    content = make_tokenizer_json(tokenizer, num_extra_ids=0)
+    write_json(folder / TOKENIZER_JSON, content)
+    special = {token["id"]: token["content"] for token in content["added_tokens"]}
+    settings = {
+        # Takes tokenizer.json as it is; T5's own class would make it anew from its parts.
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "model_max_length": length,
+        "pad_token": special[PAD_ID],
+        "eos_token": special[END_ID],
+        "unk_token": special[UNKNOWN_ID],
+        "clean_up_tokenization_spaces": False,
+    }
+    write_json(folder / "tokenizer_config.json", settings)
 
 
 def huggingface_config(config: EncoderConfig) -> dict[str, Any]:

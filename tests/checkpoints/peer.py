@@ -1,15 +1,18 @@
-"""Checkpoints that sentence-transformers itself makes and saves: random, wide, three layers."""
+"""Checkpoints to compare with sentence-transformers: theirs and ours, random, three layers."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from samtone_tf.checkpoints.source import Source
+from samtone_tf.checkpoints.source import PROJECTION, Source
 from samtone_tf.dual_encoder import DualEncoder
 from tests import tiny
+from tests.checkpoints import made
 
 HIDDEN, WIDTH, ROWS = 24, 16, 224
 PROMPTS = {"query": "question: ", "document": "passage: "}
+LENGTHS = {"query": 12, "document": 80}
 
 
 def texts() -> list[str]:
@@ -115,3 +118,21 @@ def tokens(source: Source, prompt: str, length: int) -> dict[str, np.ndarray]:
     ids = np.stack([np.pad(row, (0, longest - len(row))) for row in rows])
     mask = np.arange(longest) < np.array([[len(row)] for row in rows])
     return {"token_ids": ids, "padding_mask": mask}
+
+
+def source(architecture="sde", projection: bool = True, **numbers) -> Source:
+    """A checkpoint of ours in memory; `numbers` are fields of `EncoderConfig`."""
+    config = replace(made.NUMBERS, vocabulary_size=ROWS, **numbers)
+    width = 10 if projection else None
+    query = made.tower(config, width)
+    document = query if architecture == "sde" else made.tower(config, width, seed=1)
+    if architecture == "ade_spl":
+        tensors = {**document.tensors, PROJECTION: query.tensors[PROJECTION]}
+        document = replace(document, tensors=tensors)
+    prompts = (PROMPTS["query"], PROMPTS["document"])
+    return Source("made:up", query, document, architecture, tiny.tokenizer(), *prompts)
+
+
+def model_of(one: Source) -> DualEncoder:
+    """A model whose towers share nothing gives the same vectors, whatever they shared."""
+    return DualEncoder.from_pretrained(replace(one, architecture="ade"))

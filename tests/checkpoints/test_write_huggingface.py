@@ -10,7 +10,7 @@ from samtone_tf.checkpoints.huggingface import open_huggingface
 from samtone_tf.checkpoints.source import PROJECTION
 from samtone_tf.checkpoints.write_huggingface import write_huggingface
 from tests.checkpoints import peer
-from tests.checkpoints.test_write_sentence_transformers import LENGTHS, model_of, source
+from tests.checkpoints.peer import LENGTHS, model_of, source
 
 pytestmark = [
     pytest.mark.interop,

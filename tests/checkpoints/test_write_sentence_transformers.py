@@ -1,7 +1,6 @@
-"""Pins of checkpoints.write_sentence_transformers: it loads there, gives our vectors, comes back."""
+"""Pins of checkpoints.write_sentence_transformers: it loads there, and gives our vectors."""
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,10 +9,9 @@ from samtone_tf.checkpoints.card import Card
 from samtone_tf.checkpoints.sentence_transformers import open_sentence_transformers
 from samtone_tf.checkpoints.source import Source
 from samtone_tf.checkpoints.write_sentence_transformers import write_sentence_transformers
-from samtone_tf.dual_encoder import DualEncoder
 from samtone_tf.encoder_config import EncoderConfig
-from tests import tiny
 from tests.checkpoints import made, peer
+from tests.checkpoints.peer import LENGTHS, model_of, source
 
 pytestmark = [
     pytest.mark.interop,
@@ -23,22 +21,8 @@ pytestmark = [
 pytest.importorskip("sentence_transformers")
 
 ARCHITECTURES = ("sde", "ade_spl", "ade", ["token_embedding"], ["token_embedding", "encoder"])
-LENGTHS = {"query": 12, "document": 80}
 READ_AS = {"sde": "sde", "ade_spl": "ade_spl"}
 """What is shared is seen again; other shared parts are written twice."""
-
-
-def source(architecture="sde", projection=True, **numbers) -> Source:
-    config = replace(made.NUMBERS, vocabulary_size=230, **numbers)
-    width = 10 if projection else None
-    query = made.tower(config, width)
-    document = query if architecture == "sde" else made.tower(config, width, seed=1)
-    if architecture == "ade_spl":
-        tensors = {**document.tensors, "projection/kernel": query.tensors["projection/kernel"]}
-        document = replace(document, tensors=tensors)
-    return Source(
-        "made:up", query, document, architecture, tiny.tokenizer(), "question: ", "passage: "
-    )
 
 
 def write(one: Source, folder, lengths=LENGTHS, **card):
@@ -56,11 +40,6 @@ def numbers(one: Source):
         {name: tensor.read() for name, tensor in tower.tensors.items()}
         for tower in (one.query, one.document)
     ]
-
-
-def model_of(one: Source) -> DualEncoder:
-    """A model whose towers share nothing gives the same vectors, whatever they shared."""
-    return DualEncoder.from_pretrained(replace(one, architecture="ade"))
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES, ids=str)
@@ -113,7 +92,7 @@ def test_out_and_in_again_is_equal_to_the_bit(architecture, tmp_path):
             np.testing.assert_array_equal(got[name], want[name], err_msg=name)
 
 
-@pytest.mark.parametrize("architecture", ("sde", "ade", "ade_spl"))
+@pytest.mark.parametrize("architecture", ["sde", "ade", "ade_spl"])
 def test_in_and_out_and_in_again_is_equal_to_the_bit(architecture, tmp_path):
     one = read(peer.save(tmp_path / "theirs", architecture))
     again = read(write(one, tmp_path / "ours", {"query": 100, "document": 100}))
@@ -208,16 +187,6 @@ def test_shards(tmp_path, monkeypatch):
     np.testing.assert_allclose(peer.ours(model_of(one), one, 80)["document"], want, atol=1e-5)
     for a, b in zip(numbers(one)[0].values(), numbers(read(folder))[0].values(), strict=True):
         np.testing.assert_array_equal(a, b)
-
-
-def test_special_tokens_typed_in_a_text_are_characters_there_too(tmp_path):
-    from transformers import AutoTokenizer
-
-    folder = write(source(), tmp_path / "out")
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    texts = ["a </s> b", "<pad> <unk>", "<extra_id_0> x", "", "harbour"]
-    want = [list(ids) for ids in tiny.tokenizer().encode(texts, 80)]
-    assert tokenizer(texts)["input_ids"] == want
 
 
 def test_numbers_of_the_encoder_are_written():
