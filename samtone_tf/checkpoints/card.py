@@ -1,5 +1,6 @@
 """The README.md of a folder written for other tools: what it is, and how it is used."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +21,9 @@ class Card:
         scores: name → number, of the last or best checkpoint.
         configuration: of the run, as YAML.
         notes: sentences on what differs from the source.
+
+    Raises:
+        ValueError: `license` is no identifier.
     """
 
     source: str
@@ -29,6 +33,13 @@ class Card:
     scores: Mapping[str, float] = field(default_factory=dict)
     configuration: str = ""
     notes: tuple[str, ...] = ()
+
+    def __post_init__(self):
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9.+-]*", self.license):
+            raise ValueError(
+                "`license` must be an identifier as the Hugging Face Hub has them, such as "
+                f"apache-2.0, mit or other. Received: license={self.license!r}."
+            )
 
 
 def write_card(

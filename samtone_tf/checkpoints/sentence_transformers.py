@@ -86,15 +86,15 @@ def open_sentence_transformers(place: str | Path, name: str) -> Source:
     prompts = _prompts(config, name)
     return Source(
         name,
-        towers["query"],
-        towers.get("document", towers["query"]),
-        _architecture(sides),
-        bodies["query"].tokenizer,
-        prompts["query"],
-        prompts["document"],
-        bodies["query"].max_length,
-        bodies["query"].query_length,
-        bodies["document"].document_length,
+        query=towers["query"],
+        document=towers.get("document", towers["query"]),
+        architecture=_architecture(sides),
+        tokenizer=bodies["query"].tokenizer,
+        query_prompt=prompts["query"],
+        document_prompt=prompts["document"],
+        max_length=bodies["query"].max_length,
+        query_length=bodies["query"].query_length,
+        document_length=bodies["document"].document_length,
     )
 
 
@@ -286,10 +286,12 @@ def _architecture(sides: Mapping[str, Mapping[str, _Module]]) -> str | list[str]
 
 def _prompts(config: Mapping[str, Any], name: str) -> dict[str, str]:
     """What stands before the texts of each side."""
-    prompts = {key: text for key, text in (config.get("prompts") or {}).items() if text}
-    default = config.get("default_prompt_name")
-    if default is not None and default not in (config.get("prompts") or {}):
+    named, default = config.get("prompts") or {}, config.get("default_prompt_name")
+    if not isinstance(named, dict) or not all(isinstance(t, str | None) for t in named.values()):
+        raise _refusal(name, f"prompts={named!r:.80}, not texts by name")
+    if default is not None and default not in named:
         raise _refusal(name, f"default_prompt_name={default!r}, and no such prompt")
+    prompts = {key: text for key, text in named.items() if text}
     found = {}
     for side, keys in _PROMPTS.items():
         found[side] = next((prompts[k] for k in (*keys, default) if k in prompts), "")

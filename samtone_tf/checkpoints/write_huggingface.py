@@ -123,22 +123,30 @@ def write_json(file: Path, content: Any) -> None:
     file.write_text(text + "\n", encoding="utf-8")
 
 
-_HOW = """\
-The hidden states of the last block are averaged over the tokens of a text, multiplied with the
-projection, which T5 has no place for and which lies beside it, and brought to unit length:
+def _how(folder: str, has_projection: bool) -> str:
+    """Lines of Python that give the vectors, with what they do."""
+    pooled = "pooled"
+    steps = "averaged over the tokens of a text and brought to unit length"
+    load, read = "", ""
+    if has_projection:
+        pooled = "pooled @ projection.T"
+        steps = "averaged over the tokens of a text, multiplied with the projection, which T5 has"
+        steps += " no place for and\nwhich lies beside it, and brought to unit length"
+        load = "    from safetensors.torch import load_file\n"
+        read = '    projection = load_file(folder + "/projection.safetensors")["linear.weight"]\n'
+    return f"""\
+The hidden states of the last block are {steps}:
 
     import torch
-    from safetensors.torch import load_file
-    from transformers import AutoTokenizer, T5EncoderModel
+{load}    from transformers import AutoTokenizer, T5EncoderModel
 
-    folder = "FOLDER/{query}"
+    folder = "{folder}"
     tokenizer = AutoTokenizer.from_pretrained(folder)
     encoder = T5EncoderModel.from_pretrained(folder)
-    projection = load_file(folder + "/projection.safetensors")["linear.weight"]
-    tokens = tokenizer(["a text"], padding=True, truncation=True, return_tensors="pt")
+{read}    tokens = tokenizer(["a text"], padding=True, truncation=True, return_tensors="pt")
     with torch.no_grad():
         states = encoder(**tokens).last_hidden_state
     mask = tokens["attention_mask"][:, :, None]
     pooled = (states * mask).sum(1) / mask.sum(1)
-    vectors = torch.nn.functional.normalize(pooled @ projection.T)
+    vectors = torch.nn.functional.normalize({pooled})
 """

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
+from tqdm import tqdm
 
 from samtone_tf.checkpoints.source import LazyTensor
 
@@ -45,7 +46,10 @@ def write_safetensors(
 def write_one(file: Path, tensors: Mapping[str, LazyTensor]) -> Path:
     """Writes one safetensors file; its tensors are in memory at once."""
     save_file = _library()
-    arrays = {name: np.ascontiguousarray(tensor.read()) for name, tensor in tensors.items()}
+    reading = tqdm(
+        tensors.items(), f"writing {file.name}", unit="tensor", leave=False, disable=None
+    )
+    arrays = {name: np.ascontiguousarray(tensor.read()) for name, tensor in reading}
     # Without this, transformers takes the file for that of another framework.
     save_file(arrays, str(file), metadata={"format": "pt"})
     return file

@@ -77,6 +77,7 @@ def convert(
     """
     check_choice("to", to, TARGETS)
     out = check_new(out, "out", "Choose another folder, or remove this one yourself.")
+    Card("", license=license)  # refused before the work
     opened, config, card = _open(str(source), checkpoint)
     opened = replace(opened, tokenizer=_tokenizer(opened, vocabulary))
     opened = _taken_apart(opened, architecture)

@@ -126,6 +126,7 @@ def test_best_or_last_and_the_scores_of_that_one(tmp_path):
         ("hf:made", {"to": "onnx"}, ValueError, "`to` must be one of sentence-transformers, hugg"),
         ("hf:made", {"checkpoint": "best"}, ValueError, "`checkpoint` must be left out unless"),
         ("hf:made", {"architecture": "moe"}, ValueError, "`architecture` must be one of"),
+        ("hf:made", {"license": "a: b"}, ValueError, "`license` must be an identifier"),
         ("hf:made", {"query_length": 1}, ValueError, "`length` must be at least 2 tokens"),
         ("hf:made", {"vocabulary": "other"}, ValueError, "`vocabulary` must be left out where"),
         ("RUN", {"architecture": "sde"}, ValueError, "share what .* have a token_embedding each"),
