@@ -42,9 +42,8 @@ def write_huggingface(source: Source, out: Path, lengths: Mapping[str, int], car
         if PROJECTION in tower.tensors:
             weight = {"linear.weight": transposed(tower.tensors[PROJECTION])}
             write_one(folder / PROJECTION_FILE, weight)
-    write_card(
-        out, card, source, lengths, _HOW.format(query="" if one else "query"), "transformers"
-    )
+    how = _how("FOLDER" if one else "FOLDER/query", PROJECTION in source.query.tensors)
+    write_card(out, card, source, lengths, how, "transformers")
 
 
 def write_encoder(folder: Path, tower: TowerSource, tokenizer: Tokenizer, length: int) -> None:
