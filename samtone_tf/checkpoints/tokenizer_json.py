@@ -1,4 +1,4 @@
-"""`tokenizer.json` ⇄ SentencePiece model: the vocabulary of T5 in the form of Hugging Face's library.
+"""`tokenizer.json` ⇄ SentencePiece model: T5's vocabulary as Hugging Face's library has it.
 
 What both can say: a Unigram model; characters normalised by a precompiled map; spaces collapsed
 and written `▁`, one of them before the text; pad 0, end 1, unknown 2. The sentinels
