@@ -24,9 +24,6 @@ def write_safetensors(
         folder: where to.
         tensors: the name in the file → the tensor, as it shall lie there.
         shard_bytes: the most of one file.
-
-    Raises:
-        ImportError: no safetensors.
     """
     groups = _groups(tensors, shard_bytes)
     if len(groups) == 1:
@@ -45,7 +42,8 @@ def write_safetensors(
 
 def write_one(file: Path, tensors: Mapping[str, LazyTensor]) -> Path:
     """Writes one safetensors file; its tensors are in memory at once."""
-    save_file = _library()
+    from safetensors.numpy import save_file
+
     reading = tqdm(
         tensors.items(), f"writing {file.name}", unit="tensor", leave=False, disable=None
     )
@@ -53,17 +51,6 @@ def write_one(file: Path, tensors: Mapping[str, LazyTensor]) -> Path:
     # Without this, transformers takes the file for that of another framework.
     save_file(arrays, str(file), metadata={"format": "pt"})
     return file
-
-
-def _library():
-    try:
-        from safetensors.numpy import save_file
-    except ImportError as error:
-        raise ImportError(
-            "Writing for sentence-transformers and Hugging Face needs safetensors. "
-            "Run: pip install 'samtone-tf[interop]'"
-        ) from error
-    return save_file
 
 
 def _groups(tensors: Mapping[str, LazyTensor], shard_bytes: int) -> list[list[str]]:

@@ -69,7 +69,7 @@ def convert(
     Raises:
         FileExistsError: `out` holds something.
         FileNotFoundError, ValueError: no such source, no tokenizer, or an unknown target.
-        ImportError: safetensors is missing, or what reads the source.
+        ImportError: what reads the source is not installed.
 
     Example:
 

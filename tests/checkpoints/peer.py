@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from samtone_tf.checkpoints.source import PROJECTION, Source
 from samtone_tf.dual_encoder import DualEncoder
@@ -13,6 +14,14 @@ from tests.checkpoints import made
 HIDDEN, WIDTH, ROWS = 24, 16, 224
 PROMPTS = {"query": "question: ", "document": "passage: "}
 LENGTHS = {"query": 12, "document": 80}
+
+
+def interop(test):
+    """Marks a test of their package, which warns of what it deprecates itself."""
+    warned = ("ignore::DeprecationWarning", "ignore::FutureWarning")
+    for mark in (pytest.mark.interop, *map(pytest.mark.filterwarnings, warned)):
+        test = mark(test)
+    return test
 
 
 def texts() -> list[str]:
@@ -69,7 +78,7 @@ def dense(seed: int):
 
 def save(folder: Path, architecture: str = "sde", length: int = 100, **numbers) -> Path:
     """A SentenceTransformer folder: plain, or a Router as `"ade"` or `"ade_spl"` would be."""
-    from sentence_transformers import SentenceTransformer
+    package = pytest.importorskip("sentence_transformers")
     from sentence_transformers.sentence_transformer import modules
 
     def body(seed):
@@ -84,17 +93,21 @@ def save(folder: Path, architecture: str = "sde", length: int = 100, **numbers) 
         parts = [modules.Router.for_query_document(*routes)]
     else:
         parts = [modules.Router.for_query_document(body(0), body(1)), dense(0), modules.Normalize()]
-    model = SentenceTransformer(modules=parts, prompts=PROMPTS, device="cpu")
+    model = package.SentenceTransformer(modules=parts, prompts=PROMPTS, device="cpu")
     model.save(str(folder), create_model_card=False)
     return folder
 
 
 def theirs(folder: Path) -> dict[str, np.ndarray]:
     """Side → vectors of `texts` by sentence-transformers, from a folder, (B, D)."""
-    from sentence_transformers import SentenceTransformer
-
-    model = SentenceTransformer(str(folder), device="cpu")
+    model = load(folder)
     return {"query": model.encode_query(texts()), "document": model.encode_document(texts())}
+
+
+def load(folder: Path):
+    """Their model of a folder; skips the test where the package is missing."""
+    package = pytest.importorskip("sentence_transformers")
+    return package.SentenceTransformer(str(folder), device="cpu")
 
 
 def ours(

@@ -12,13 +12,6 @@ from samtone_tf.checkpoints.write_huggingface import write_huggingface
 from tests.checkpoints import peer
 from tests.checkpoints.peer import LENGTHS, model_of, source
 
-pytestmark = [
-    pytest.mark.interop,
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::FutureWarning"),
-]
-pytest.importorskip("transformers")
-
 
 def write(one, folder):
     folder.mkdir()
@@ -26,8 +19,10 @@ def write(one, folder):
     return folder
 
 
+@peer.interop
 @pytest.mark.parametrize("architecture", ["sde", "ade"])
 def test_the_lines_of_the_card_give_our_vectors(architecture, tmp_path):
+    pytest.importorskip("transformers")
     one = source(architecture)
     folder = write(one, tmp_path / "out")
     card = (folder / "README.md").read_text()

@@ -13,13 +13,6 @@ from samtone_tf.encoder_config import EncoderConfig
 from tests.checkpoints import made, peer
 from tests.checkpoints.peer import LENGTHS, model_of, source
 
-pytestmark = [
-    pytest.mark.interop,
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::FutureWarning"),
-]
-pytest.importorskip("sentence_transformers")
-
 ARCHITECTURES = ("sde", "ade_spl", "ade", ["token_embedding"], ["token_embedding", "encoder"])
 READ_AS = {"sde": "sde", "ade_spl": "ade_spl"}
 """What is shared is seen again; other shared parts are written twice."""
@@ -42,6 +35,7 @@ def numbers(one: Source):
     ]
 
 
+@peer.interop
 @pytest.mark.parametrize("architecture", ARCHITECTURES, ids=str)
 def test_it_loads_there_and_gives_our_vectors(architecture, tmp_path):
     one = source(architecture)
@@ -53,6 +47,7 @@ def test_it_loads_there_and_gives_our_vectors(architecture, tmp_path):
         np.testing.assert_allclose(np.linalg.norm(want[side], axis=1), 1, atol=1e-5)
 
 
+@peer.interop
 @pytest.mark.parametrize(
     "changes",
     [{"gated": False, "activation": "relu"}, {"activation": "relu"}, {"gated": False}],
@@ -65,6 +60,7 @@ def test_the_other_feed_forward_networks(changes, tmp_path):
     assert read(tmp_path / "out").query.encoder == one.query.encoder
 
 
+@peer.interop
 def test_without_projection(tmp_path):
     one = source(projection=False)
     folder = write(one, tmp_path / "out")
@@ -92,6 +88,7 @@ def test_out_and_in_again_is_equal_to_the_bit(architecture, tmp_path):
             np.testing.assert_array_equal(got[name], want[name], err_msg=name)
 
 
+@peer.interop
 @pytest.mark.parametrize("architecture", ["sde", "ade", "ade_spl"])
 def test_in_and_out_and_in_again_is_equal_to_the_bit(architecture, tmp_path):
     one = read(peer.save(tmp_path / "theirs", architecture))
@@ -105,6 +102,7 @@ def test_in_and_out_and_in_again_is_equal_to_the_bit(architecture, tmp_path):
         np.testing.assert_allclose(got[side], want[side], atol=1e-6)
 
 
+@peer.interop
 def test_a_router_cuts_each_side_at_its_own_length(tmp_path):
     one = source("ade")
     folder = write(one, tmp_path / "out")
@@ -114,14 +112,13 @@ def test_a_router_cuts_each_side_at_its_own_length(tmp_path):
     np.testing.assert_array_equal(long["document"], short["document"])
 
 
+@peer.interop
 def test_one_tower_can_cut_as_before_with_two_lines_of_the_card(tmp_path):
-    from sentence_transformers import SentenceTransformer
-
     one = source()
     folder = write(one, tmp_path / "out")
     card = (folder / "README.md").read_text()
     assert "queries are cut after 80 tokens, too" in card
-    model = SentenceTransformer(str(folder), device="cpu")
+    model = peer.load(folder)
     for line in ("model[0].query_length = 12", "model[0].document_length = 80"):
         assert f"`{line}`" in card
         exec(line)
@@ -163,6 +160,7 @@ def test_the_card_says_what_is_known(tmp_path):
         assert line in rest.splitlines()
 
 
+@peer.interop
 def test_shards(tmp_path, monkeypatch):
     """Large models are written in several files, which both sides read as one."""
     from samtone_tf.checkpoints import write_huggingface, write_safetensors

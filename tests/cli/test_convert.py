@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 from samtone_tf.export.saved_encoder import SavedEncoder
+from samtone_tf.training.run_folder import load_model
 from tests import tiny
+from tests.checkpoints import peer
 from tests.cli.runner import refuse, succeed
 
 TEXTS = ["the old harbour", "", "a museum beside the river"]
@@ -43,15 +45,12 @@ def test_what_is_wrong_is_one_line(tmp_path, monkeypatch, arguments, message):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.interop
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-@pytest.mark.filterwarnings("ignore::FutureWarning")
+@peer.interop
 @pytest.mark.parametrize("architecture", tiny.ARCHITECTURES)
 def test_a_run_goes_to_sentence_transformers_and_comes_back(architecture, tmp_path):
-    sentence_transformers = pytest.importorskip("sentence_transformers")
     there, back, saved = tmp_path / "there", tmp_path / "back", tmp_path / "saved" / "1"
     succeed("convert", tiny.run(architecture), there, "--to=sentence-transformers", *CUT)
-    model = sentence_transformers.SentenceTransformer(str(there), device="cpu")
+    model = peer.load(there)
     want = vectors(tiny.saved_model(architecture))
     np.testing.assert_allclose(model.encode_query(TEXTS), want[0], atol=1e-5)
     np.testing.assert_allclose(model.encode_document(TEXTS), want[1], atol=1e-5)
@@ -64,23 +63,15 @@ def test_a_run_goes_to_sentence_transformers_and_comes_back(architecture, tmp_pa
         np.testing.assert_array_equal(got, vector)
 
 
-@pytest.mark.interop
 def test_a_run_goes_to_hugging_face(tmp_path):
-    pytest.importorskip("safetensors")
     done = succeed("convert", tiny.run("sde"), tmp_path / "t5", "--to", "huggingface")
     assert "the projection: it lies beside, in projection.safetensors" in done.out
     assert (tmp_path / "t5" / "projection.safetensors").is_file()
 
 
-@pytest.mark.interop
+@peer.interop
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-@pytest.mark.filterwarnings("ignore::FutureWarning")
 def test_a_checkpoint_trains_saves_exports_and_serves(tmp_path):
-    pytest.importorskip("sentence_transformers")
-    from samtone_tf.training.run_folder import load_model
-    from tests.checkpoints import peer
-
     start = peer.save(tmp_path / "start", "ade_spl")
     data, run, saved = tiny.write_beir(tmp_path / "beir"), tmp_path / "run", tmp_path / "s" / "1"
     flags = ("--data.query_length=12", "--data.document_length=20", "--train.batch_size=8")
