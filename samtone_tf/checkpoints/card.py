@@ -1,5 +1,6 @@
 """The README.md of a folder written for other tools: what it is, and how it is used."""
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -72,7 +73,7 @@ def write_card(
         "vectors": f"{tower.embedding_dim or encoder.hidden_dim} numbers, of unit length",
         "tokens of a query": lengths["query"],
         "tokens of a document": lengths["document"],
-        **{f"stands before {side}": f"`{p}`" for side, p in prompts.items() if p},
+        **{f"stands before {side}": f"`{json.dumps(p)}`" for side, p in prompts.items() if p},
         "trained on": card.data or "not known",
         "made by": f"samtone-tf {__version__}, from {card.source}",
         **{name: f"{value:g}" for name, value in card.scores.items()},

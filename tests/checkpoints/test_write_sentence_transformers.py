@@ -151,7 +151,7 @@ def test_the_card_says_what_is_known(tmp_path):
     for line in (
         "| towers | sde |",
         "| vectors | 10 numbers, of unit length |",
-        "| stands before queries | `question:` |",
+        '| stands before queries | `"question: "` |',
         "| trained on | beir:scifact |",
         "| nDCG@10 in validation | 0.512346 |",
         "    samtone train --config config.yaml --out RUN",

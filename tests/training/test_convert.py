@@ -76,7 +76,8 @@ def test_towers_are_taken_apart(opened, tmp_path, architecture):
 def test_a_run_is_a_run_again_with_its_configuration(tmp_path):
     run = convert(tiny.run("ade_spl"), tmp_path / "run", "keras")
     want, got = load_config(tiny.run("ade_spl")), load_config(run)
-    assert (got.data, got.loss, got.train) == (want.data, want.loss, want.train)
+    assert (got.loss, got.train) == (want.loss, want.train)
+    assert got.data == replace(want.data, query_prompt="", document_prompt="")
     assert got.model.init == f"run:{tiny.run('ade_spl')}"
     again = open_initial(f"run:{run}")
     for tower in ("query", "document"):
