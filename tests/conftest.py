@@ -1,6 +1,7 @@
 """Settings of all tests: TensorFlow as the backend, its log quiet, one seed per test."""
 
 import atexit
+import contextlib
 import os
 import sys
 import tempfile
@@ -13,6 +14,11 @@ os.environ["KERAS_BACKEND"] = "tensorflow"
 _CACHE = tempfile.TemporaryDirectory(prefix="samtone_cache_")
 atexit.register(_CACHE.cleanup)
 os.environ["SAMTONE_CACHE"] = _CACHE.name
+
+
+# PyTorch's CUDA build brings Triton, which ends the process unless it is there before TensorFlow.
+with contextlib.suppress(ImportError):
+    import triton  # noqa: F401
 
 
 @pytest.fixture(autouse=True)
