@@ -13,7 +13,7 @@ from keras import ops
 
 from samtone_tf.checkpoints.source import Source
 from samtone_tf.checks import check_at_least
-from samtone_tf.config import frozen_parts, shared_parts
+from samtone_tf.config import check_adapters_train, frozen_parts, shared_parts
 from samtone_tf.encoder_config import EncoderConfig
 from samtone_tf.losses.base import DualEncoderLoss
 from samtone_tf.losses.inputs import PairLogQ, PairVectors
@@ -46,7 +46,9 @@ class DualEncoder(keras.Model):
     that the loss learns is a weight of the model.
 
     Args:
-        encoder: a size by name, an `EncoderConfig`, or a dict of its fields.
+        encoder: a size by name, an `EncoderConfig`, or a dict of its fields. With its
+            `lora_rank`, adapters and projection are all that trains; what is at rest starts equal
+            in both towers, as frozen parts do. `merge.merged` gives the model without adapters.
         architecture: `"sde"`, `"ade"`, `"ade_spl"`, `"ade_ste"`, `"ade_fte"`, or a list of
             shared parts.
         embedding_dim: D.
@@ -107,6 +109,7 @@ class DualEncoder(keras.Model):
             check_at_least("gradient_cache_chunk", gradient_cache_chunk, 1)
         self.gradient_cache_chunk = gradient_cache_chunk
         self.freeze = list(frozen_parts(architecture, freeze))
+        check_adapters_train(self.encoder_config.lora_rank, tuple(self.freeze))
         shared = shared_parts(architecture)
         make = dict(config=self.encoder_config, embedding_dim=embedding_dim)
         self.query_tower = Tower(**make, dtype=self.dtype_policy, name="query_tower")
@@ -124,6 +127,7 @@ class DualEncoder(keras.Model):
         self.build()
         for part in self.freeze:
             self._freeze(part)
+        self._start_equal()
 
     @classmethod
     def from_pretrained(
@@ -173,10 +177,15 @@ class DualEncoder(keras.Model):
         self.built = True
 
     def _freeze(self, part: str) -> None:
-        query, document = self.query_tower.parts[part], self.document_tower.parts[part]
-        query.trainable = document.trainable = False
-        if document is not query:
-            document.set_weights(query.get_weights())
+        for tower in (self.query_tower, self.document_tower):
+            tower.parts[part].trainable = False
+
+    def _start_equal(self) -> None:
+        """Gives the towers equal weights where they do not train."""
+        pairs = zip(self.query_tower.weights, self.document_tower.weights, strict=True)
+        for query, document in pairs:
+            if document is not query and not document.trainable:
+                document.assign(ops.convert_to_numpy(query))
 
     def call(self, batch: Mapping[str, Any], training: bool | None = None) -> dict[str, Tensor]:
         return {

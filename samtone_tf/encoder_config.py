@@ -1,5 +1,6 @@
 """The numbers of a T5 encoder, and the sizes that have a name."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
@@ -27,6 +28,8 @@ SIZES: dict[str, dict[str, Any]] = {
 }
 """Encoder sizes by name."""
 
+LORA_TARGETS = ("query_value", "all")
+
 T5_VOCABULARY_SIZE = 32128
 """Rows of the published tables: 32,000 pieces and 100 extra ids, up to a multiple of 128."""
 
@@ -49,6 +52,10 @@ class EncoderConfig:
         dropout: rate, 0 to 1.
         remat: in training, keep the input of each block alone and compute the rest again in
             the backward pass: less memory, about a third more time, the same numbers.
+        lora_rank: of low-rank adapters, beside which the rest of the encoder and the token
+            table do not train; 0 for none.
+        lora_alpha: an adapter counts lora_alpha / lora_rank times.
+        lora_targets: the kernels that have one, `"query_value"` of the attention, or `"all"`.
     """
 
     num_layers: int
@@ -63,6 +70,9 @@ class EncoderConfig:
     max_distance: int = 128
     dropout: float = 0.0
     remat: bool = False
+    lora_rank: int = 0
+    lora_alpha: float = 16.0
+    lora_targets: str = "query_value"
 
     def __post_init__(self):
         for name in ("num_layers", "hidden_dim", "num_heads", "head_dim", "feedforward_dim"):
@@ -77,6 +87,24 @@ class EncoderConfig:
         check_at_least("max_distance", self.max_distance, self.num_buckets // 4 + 1)
         if not 0 <= self.dropout < 1:
             raise ValueError(f"`dropout` must be in [0, 1). Received: dropout={self.dropout}.")
+        self._check_adapters()
+
+    def _check_adapters(self) -> None:
+        check_choice("lora_targets", self.lora_targets, LORA_TARGETS)
+        inner = self.num_heads * self.head_dim
+        largest = min(self.hidden_dim, inner)
+        if self.lora_targets == "all":
+            largest = min(largest, self.feedforward_dim)
+        if not 0 <= self.lora_rank <= largest:
+            raise ValueError(
+                f"`lora_rank` must be from 0, for no adapters, to {largest}, the smallest side of "
+                f"the kernels that have one. Received: lora_rank={self.lora_rank}. 8 is usual."
+            )
+        if not 0 < self.lora_alpha < math.inf:
+            raise ValueError(
+                "`lora_alpha` must be greater than 0 and finite. "
+                f"Received: lora_alpha={self.lora_alpha}."
+            )
 
     @classmethod
     def make(

@@ -25,12 +25,9 @@ from samtone_tf.dual_encoder import DualEncoder, pair_vectors
 from samtone_tf.losses.base import RowLosses
 from samtone_tf.losses.inputs import PairVectors
 from samtone_tf.losses.tiled import tiled_rows
+from samtone_tf.losses.tiling import MOST_LOGITS
 from samtone_tf.metrics import alignment, uniformity
 from samtone_tf.tensorflow_encode import encode, encode_for_training, replica_id
-
-# Logits of one block, above which the loss is taken in tiles: 64 MB as float32. The plain
-# form needs about ten times that here, and no less time (benchmarks/loss_memory.py).
-MOST_LOGITS = 2**24
 
 
 def train_step(model: DualEncoder, batch: Mapping[str, Any]) -> dict[str, tf.Tensor]:

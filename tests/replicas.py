@@ -42,6 +42,7 @@ def make_model(
     chunk=None,
     loss=None,
     remat=False,
+    lora_rank=0,
     **arguments,
 ):
     from samtone_tf.dual_encoder import DualEncoder
@@ -50,7 +51,7 @@ def make_model(
     with strategy.scope():
         keras.utils.set_random_seed(0)
         model = DualEncoder(
-            checks.TINY,
+            {**checks.TINY, "lora_rank": lora_rank, "lora_targets": "all"},
             architecture,
             embedding_dim=8,
             dropout=dropout,
@@ -161,6 +162,15 @@ def frozen(strategy):
     found["frozen/tables"] = np.stack([*before, *(part.get_weights()[0] for part in parts)])
 
 
+def adapted(strategy):
+    """The same with adapters in two encoders, whose kernels are at rest."""
+    batches = [checks.make_batch(8, 2, seed) for seed in range(STEPS)]
+    model = make_model(strategy, "ade", dropout=0.5, chunk=2, remat=True, lora_rank=4)
+    trained("adapted", model, checks.as_dataset(batches))
+    kernels = [v for v in model.non_trainable_variables if v.path.endswith("query/kernel")]
+    found["adapted/kernels"] = np.stack([kernel.numpy() for kernel in kernels])
+
+
 def tiled(strategy):
     """What `several_steps` does for ade_spl, with the loss in tiles."""
     from samtone_tf import tensorflow_step
@@ -230,7 +240,19 @@ def texts(strategy):
 
 
 PARTS = {
-    1: (several_steps, no_rate, gradient, ragged, pairs, cached, frozen, tiled, losses, texts),
+    1: (
+        several_steps,
+        no_rate,
+        gradient,
+        ragged,
+        pairs,
+        cached,
+        frozen,
+        adapted,
+        tiled,
+        losses,
+        texts,
+    ),
     2: (
         several_steps,
         no_rate,
@@ -239,6 +261,7 @@ PARTS = {
         pairs,
         cached,
         frozen,
+        adapted,
         tiled,
         losses,
         texts,

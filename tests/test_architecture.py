@@ -14,7 +14,7 @@ LADDER = [
     ["cluster"],
     ["data", "towers", "losses", "optimizers", "metrics", "unit_norm", "checkpoints"],
     ["index", "evaluation", "mining"],
-    ["dual_encoder", "tensorflow_encode", "tensorflow_step", "distribution", "workers"],
+    ["dual_encoder", "merge", "tensorflow_encode", "tensorflow_step", "distribution", "workers"],
     ["training", "export"],
     ["retriever", "judge"],
     ["analysis"],

@@ -75,6 +75,12 @@ NUMBERS = EncoderConfig.make("mini").to_dict()
         ({"max_distance": 8}, "`max_distance` must be at least 9.*max_distance=8"),
         ({"dropout": 1.0}, r"\[0, 1\).*dropout=1.0"),
         ({"dropout": -0.1}, "dropout=-0.1"),
+        ({"lora_rank": -1}, "`lora_rank` must be from 0, for no adapters, to 256.*lora_rank=-1"),
+        ({"lora_rank": 257}, "to 256, the smallest side.*lora_rank=257"),
+        ({"lora_rank": 9, "lora_targets": "all", "feedforward_dim": 8}, "to 8,.*lora_rank=9"),
+        ({"lora_targets": "qv"}, "query_value, all.*lora_targets='qv'"),
+        ({"lora_alpha": 0.0}, "`lora_alpha` must be greater than 0.*lora_alpha=0.0"),
+        ({"lora_alpha": float("inf")}, "lora_alpha=inf"),
         ({"dropuot": 0.1}, r"Unknown encoder fields: \['dropuot'\]"),
     ],
     ids=lambda value: next(iter(value.items())).__repr__() if isinstance(value, dict) else "",
@@ -82,6 +88,15 @@ NUMBERS = EncoderConfig.make("mini").to_dict()
 def test_encoder_numbers_that_cannot_be(change, message):
     with pytest.raises(ValueError, match=message):
         EncoderConfig.make({**NUMBERS, **change})
+
+
+def test_adapters_are_settings_of_a_run():
+    made = ModelConfig(lora_rank=4, lora_alpha=8.0, lora_targets="all").encoder(300)
+    assert (made.lora_rank, made.lora_alpha, made.lora_targets) == (4, 8.0, "all")
+    with pytest.raises(ValueError, match=r"`freeze` must not hold encoder.*\['encoder'\].*_rank=4"):
+        ModelConfig(lora_rank=4, freeze="encoder")
+    with pytest.raises(ValueError, match="`lora_rank` must be from 0.*lora_rank=1000"):
+        ModelConfig(lora_rank=1000)
 
 
 def test_an_unknown_size_is_named_beside_the_known_ones():

@@ -474,6 +474,19 @@ def test_frozen_and_rematerialised_in_chunks_two_replicas_equal_one_device(repli
 
 @pytest.mark.multi_device
 @pytest.mark.slow
+def test_with_adapters_two_replicas_equal_one_device(replicas):
+    one, two = (replicas[number]["adapted"] for number in (1, 2))
+    assert_same_run(two, one)
+    assert_same_run(two, one, tolerance=1e-3, weights="change")
+    trained = [name for name in one if name.startswith("weight")]
+    assert len(trained) == 2 * (7 * 2 + 1)
+    for kernels in (one["kernels"], two["kernels"]):  # of both towers
+        checks.assert_nonzero(kernels)
+        np.testing.assert_array_equal(kernels[0], kernels[1])
+
+
+@pytest.mark.multi_device
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [2, 4])
 def test_c13_negatives_come_from_every_replica(replicas, number):
     one, several = replicas[1], replicas[number]

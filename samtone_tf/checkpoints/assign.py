@@ -8,13 +8,12 @@ import numpy as np
 from samtone_tf.checkpoints.source import PROJECTION, LazyTensor, Source, TowerSource, listed
 from samtone_tf.config import PARTS, shared_parts
 from samtone_tf.towers.encoder import T5Encoder
+from samtone_tf.towers.low_rank import ADAPTER_NAMES
 from samtone_tf.towers.tower import Tower
-
-_ADAPTERS = ("lora_a", "lora_b")  # no checkpoint has them; they start as they are made
 
 
 def part_variables(part: str, layer: keras.layers.Layer) -> dict[str, keras.Variable]:
-    """Our name → variable, of one part of a tower, adapters left out.
+    """Our name → variable, of one part of a tower; adapters, which no checkpoint has, left out.
 
     Args:
         part: one of `PARTS`; names begin with it.
@@ -25,7 +24,7 @@ def part_variables(part: str, layer: keras.layers.Layer) -> dict[str, keras.Vari
         path = variable.path.split("/")
         # The part's own name is the last that equals its layer's: a model may be called so, too.
         start = len(path) - path[::-1].index(layer.name)
-        if path[-1] not in _ADAPTERS:
+        if path[-1] not in ADAPTER_NAMES:
             variables["/".join([part, *path[start:]])] = variable
     return variables
 

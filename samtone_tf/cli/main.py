@@ -14,6 +14,7 @@ from samtone_tf.version import __version__
 COMMANDS = {
     "quickstart": "train, export, index, search and evaluate on docstrings; no downloads",
     "train": "train a dual encoder on pairs of texts",
+    "plan": "say what a training step needs, and whether it fits on a device",
     "export": "write the SavedModel of a trained run",
     "convert": "write a model for another tool, or a published one as a run",
     "index": "encode a corpus and build a search index",

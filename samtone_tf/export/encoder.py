@@ -23,6 +23,7 @@ from samtone_tf.checks import check_vocabulary
 from samtone_tf.data.tokenizer import END_ID, PAD_ID, Tokenizer, check_length
 from samtone_tf.dual_encoder import DualEncoder
 from samtone_tf.export.warmup import write_warmup
+from samtone_tf.merge import merged
 from samtone_tf.output_folder import check_new
 from samtone_tf.training.run_folder import (
     choose_checkpoint,
@@ -99,7 +100,7 @@ def write_saved_model(
     """Writes a model in memory as a SavedModel; `export_saved_model` is this for a run folder.
 
     Args:
-        model: the two towers.
+        model: the two towers; adapters are merged into their kernels.
         tokenizer: the one it was trained with.
         out: folder to write.
         query_length: tokens of a query, end token included.
@@ -117,6 +118,7 @@ def write_saved_model(
     for length in lengths.values():
         check_length(length)
     prompts = {"query": query_prompt, "document": document_prompt}
+    model = merged(model)
     module = EncoderModule(model, tokenizer, lengths, prompts)
     temporary = out.with_name(f".{out.name}.{secrets.token_hex(4)}")
     try:

@@ -18,10 +18,8 @@ from keras import ops
 
 from samtone_tf.losses.base import RowLosses
 from samtone_tf.losses.inputs import PairVectors
+from samtone_tf.losses.tiling import TILE_SIZE
 from samtone_tf.types import Tensor
-
-TILE_SIZE = 128
-"""Rows that are compared with all columns at once."""
 
 
 class RowLoss(Protocol):

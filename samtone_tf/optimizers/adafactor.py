@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from samtone_tf.checks import check_at_least
+from samtone_tf.optimizers.factoring import factored_axes, without
 from samtone_tf.types import Tensor
 
 
@@ -92,11 +93,8 @@ class Adafactor(keras.optimizers.Optimizer):
         ]
 
     def _factored_axes(self, shape: tuple[int, ...]) -> tuple[int, int] | None:
-        """The largest axis, over which R averages, and the second largest, over which C does."""
-        if len(shape) < 2:
-            return None
-        *_, second, largest = sorted(range(len(shape)), key=shape.__getitem__)
-        return (largest, second) if shape[second] >= self.min_dim_size_to_factor else None
+        """The axis over which R averages, and the one over which C does."""
+        return factored_axes(shape, self.min_dim_size_to_factor)
 
     def update_step(self, gradient, variable, learning_rate):
         weight = ops.cast(variable, "float32")
@@ -147,11 +145,6 @@ class Adafactor(keras.optimizers.Optimizer):
             "multiply_by_parameter_scale": self.multiply_by_parameter_scale,
             "min_dim_size_to_factor": self.min_dim_size_to_factor,
         }
-
-
-def without(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
-    """The shape that is left when `axis` is averaged away."""
-    return shape[:axis] + shape[axis + 1 :]
 
 
 def root_mean_square(x: Tensor) -> Tensor:

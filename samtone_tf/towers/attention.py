@@ -7,6 +7,7 @@ import numpy as np
 from keras import ops
 
 from samtone_tf.towers.dropout import dropout
+from samtone_tf.towers.low_rank import dense
 from samtone_tf.types import Tensor
 
 # float32's lowest finite value, and not -inf: a row whose every key is masked
@@ -110,25 +111,37 @@ class T5Attention(keras.layers.Layer):
         num_heads: attention heads.
         head_dim: width of one head (T5's d_kv).
         dropout: rate on the attention weights, 0 to 1.
+        lora_rank: of the adapters; 0 for none.
+        lora_alpha: what they count, times rank.
+        lora_targets: `"query_value"`, or `"all"` four kernels.
     """
 
-    def __init__(self, hidden_dim, num_heads, head_dim, dropout=0.0, **kwargs):
+    def __init__(
+        self,
+        hidden_dim,
+        num_heads,
+        head_dim,
+        dropout=0.0,
+        lora_rank=0,
+        lora_alpha=16.0,
+        lora_targets="query_value",
+        **kwargs,
+    ):
         # No autocast: `bias` is float32 and must stay it; in bfloat16 its lowest is -inf.
         super().__init__(autocast=False, **kwargs)
         self.hidden_dim = hidden_dim
         self.num_heads = num_heads
         self.head_dim = head_dim
         self.dropout = dropout
+        self.lora_rank = lora_rank
+        self.lora_alpha = lora_alpha
+        self.lora_targets = lora_targets
         inner = num_heads * head_dim
 
         def kernel(name, width, stddev):
-            return keras.layers.Dense(
-                width,
-                use_bias=False,
-                kernel_initializer=normal(stddev),
-                dtype=self.dtype_policy,
-                name=name,
-            )
+            adapted = lora_targets == "all" or name in ("query", "value")
+            rank = lora_rank if adapted else 0
+            return dense(name, width, normal(stddev), self.dtype_policy, rank, lora_alpha)
 
         # Separate kernels: T5's Adafactor scales the step of each by its own RMS.
         self.query = kernel("query", inner, (hidden_dim * head_dim) ** -0.5)
@@ -172,4 +185,7 @@ class T5Attention(keras.layers.Layer):
             "num_heads": self.num_heads,
             "head_dim": self.head_dim,
             "dropout": self.dropout,
+            "lora_rank": self.lora_rank,
+            "lora_alpha": self.lora_alpha,
+            "lora_targets": self.lora_targets,
         }

@@ -13,6 +13,7 @@ from keras import ops
 from samtone_tf.encoder_config import EncoderConfig
 from samtone_tf.towers.attention import LOWEST, T5Attention, T5RelativePositionBias, normal
 from samtone_tf.towers.dropout import dropout, fold
+from samtone_tf.towers.low_rank import dense, train_adapters_only
 from samtone_tf.towers.rematerialise import rematerialised
 from samtone_tf.types import Tensor
 
@@ -35,24 +36,33 @@ class T5FeedForward(keras.layers.Layer):
         activation: `"gelu"` (T5's tanh approximation) or `"relu"`.
         gated: True in v1.1 and Flan, False in v1.0.
         dropout: rate, 0 to 1.
+        lora_rank: of the adapters of all kernels; 0 for none.
+        lora_alpha: what they count, times rank.
     """
 
-    def __init__(self, hidden_dim, feedforward_dim, activation, gated, dropout=0.0, **kwargs):
+    def __init__(
+        self,
+        hidden_dim,
+        feedforward_dim,
+        activation,
+        gated,
+        dropout=0.0,
+        lora_rank=0,
+        lora_alpha=16.0,
+        **kwargs,
+    ):
         super().__init__(**kwargs)
         self.hidden_dim = hidden_dim
         self.feedforward_dim = feedforward_dim
         self.activation = activation
         self.gated = gated
         self.dropout = dropout
+        self.lora_rank = lora_rank
+        self.lora_alpha = lora_alpha
 
         def kernel(name, width, fan_in):
-            return keras.layers.Dense(
-                width,
-                use_bias=False,
-                kernel_initializer=normal(fan_in**-0.5),
-                dtype=self.dtype_policy,
-                name=name,
-            )
+            initializer = normal(fan_in**-0.5)
+            return dense(name, width, initializer, self.dtype_policy, lora_rank, lora_alpha)
 
         self.wi_0 = kernel("wi_0", feedforward_dim, hidden_dim)
         self.wi_1 = kernel("wi_1", feedforward_dim, hidden_dim) if gated else None
@@ -81,6 +91,8 @@ class T5FeedForward(keras.layers.Layer):
             "activation": self.activation,
             "gated": self.gated,
             "dropout": self.dropout,
+            "lora_rank": self.lora_rank,
+            "lora_alpha": self.lora_alpha,
         }
 
 
@@ -102,6 +114,9 @@ class T5EncoderBlock(keras.layers.Layer):
             config.num_heads,
             config.head_dim,
             config.dropout,
+            config.lora_rank,
+            config.lora_alpha,
+            config.lora_targets,
             dtype=policy,
             name="attention",
         )
@@ -112,6 +127,8 @@ class T5EncoderBlock(keras.layers.Layer):
             config.activation,
             config.gated,
             config.dropout,
+            config.lora_rank if config.lora_targets == "all" else 0,
+            config.lora_alpha,
             dtype=policy,
             name="feedforward",
         )
@@ -133,7 +150,8 @@ class T5Stack(keras.layers.Layer):
     """Everything of the encoder above the token table: position bias, blocks, final norm.
 
     It is a layer of its own because the towers of a dual encoder may share it
-    without sharing the table, and the other way round.
+    without sharing the table, and the other way round. With adapters (`config.lora_rank`)
+    nothing else of it trains.
 
     Call: `states` `(B, L, H)`, `padding_mask` bool `(B, L)`. Returns `(B, L, H)`. In training,
     `seed`, integers `(2,)`, decides every dropout mask; None takes the next of a stream.
@@ -144,6 +162,7 @@ class T5Stack(keras.layers.Layer):
         self.hidden_dim = config.hidden_dim
         self.dropout = config.dropout
         self.remat = config.remat
+        self.has_adapters = config.lora_rank > 0
         policy = self.dtype_policy
         self.position_bias = T5RelativePositionBias(
             config.num_heads,
@@ -164,6 +183,8 @@ class T5Stack(keras.layers.Layer):
         shape = (None, None, self.hidden_dim)
         for layer in (self.position_bias, *self.blocks, self.final_norm):
             layer.build(shape)
+        if self.has_adapters:
+            train_adapters_only(self)
         self.built = True
 
     def call(
@@ -243,6 +264,8 @@ class T5Encoder(keras.layers.Layer):
             self.token_embedding.build((None, None))
         if not self.stack.built:
             self.stack.build((None, None, self.config.hidden_dim))
+        if self.config.lora_rank:
+            train_adapters_only(self.token_embedding)
         self.built = True
 
     def call(

@@ -9,6 +9,7 @@ from samtone_tf.checkpoints.source import LazyTensor, Source, TowerSource
 from samtone_tf.config import DataConfig, RunConfig
 from samtone_tf.data.tokenizer import Tokenizer
 from samtone_tf.dual_encoder import DualEncoder
+from samtone_tf.merge import merged
 from samtone_tf.towers.tower import Tower
 from samtone_tf.training.run_folder import check_run, load_config, load_model, load_tokenizer
 
@@ -28,7 +29,7 @@ def open_initial(init: str) -> Source:
 
 
 def open_run(path: Path, name: str) -> Source:
-    """A run folder, or a `.keras` file, as a source of weights.
+    """A run folder, or a `.keras` file, as a source of weights; adapters are added to kernels.
 
     Args:
         path: of the folder or file.
@@ -37,7 +38,7 @@ def open_run(path: Path, name: str) -> Source:
     settings, tokenizer = DataConfig(), None
     if not path.is_file():
         settings, tokenizer = load_config(check_run(path)).data, load_tokenizer(path)
-    return source_of(load_model(path), name, tokenizer, settings)
+    return source_of(merged(load_model(path)), name, tokenizer, settings)
 
 
 def source_of(

@@ -1,17 +1,31 @@
 """What a training step is expected to hold in memory at its peak, from sizes alone.
 
-A rough sum, meant to say before the first step whether a batch fits: within a quarter of
-what was measured on a CPU (benchmarks/step_memory.py). XLA and a GPU's own libraries need
-more or less than that.
+A sum, meant to say before the first step whether a batch fits: within 15 % of what was measured
+on a CPU for t5.1.1-small and -base in float32, and a quarter elsewhere (benchmarks/README.md).
+XLA and a GPU's own libraries need more or less than that.
 """
 
 import math
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
-from samtone_tf.dual_encoder import DualEncoder
 from samtone_tf.encoder_config import EncoderConfig
-from samtone_tf.losses.tiled import TILE_SIZE
-from samtone_tf.tensorflow_step import MOST_LOGITS
+from samtone_tf.losses.tiling import MOST_LOGITS, TILE_SIZE
+from samtone_tf.optimizers.factoring import factored_axes
+from samtone_tf.training.shapes import Weight
+
+if TYPE_CHECKING:
+    from samtone_tf.dual_encoder import DualEncoder
+
+
+class Batch(NamedTuple):
+    """The texts of one step on one device."""
+
+    num_pairs: int
+    query_length: int
+    document_length: int
+    num_negatives: int = 0
+    num_replicas: int = 1
 
 
 class StepMemory(NamedTuple):
@@ -30,7 +44,7 @@ class StepMemory(NamedTuple):
 
 
 def step_memory(
-    model: DualEncoder,
+    model: "DualEncoder",
     num_pairs: int,
     query_length: int,
     document_length: int,
@@ -38,7 +52,7 @@ def step_memory(
     gradient_cache_chunk: int | None = None,
     num_replicas: int = 1,
 ) -> StepMemory:
-    """Expected memory of one training step on one device.
+    """Expected memory of one training step of a model that is there.
 
     Args:
         model: built, and its optimizer, too.
@@ -49,23 +63,69 @@ def step_memory(
         gradient_cache_chunk: pairs that are encoded at a time; None encodes all at once.
         num_replicas: devices that each have as many rows.
     """
-    weights = _size(model.weights)
-    trainable = _size(model.trainable_variables)
-    rows = gradient_cache_chunk or num_pairs
-    compute_bytes = 2 if model.dtype_policy.compute_dtype == "bfloat16" else 4
+    trainable = {id(variable) for variable in model.trainable_variables}
+    weights = [Weight(v.path, tuple(v.shape), id(v) in trainable) for v in model.weights]
+    found = expected_memory(
+        weights,
+        model.encoder_config,
+        type(model.optimizer).__name__.lower(),
+        Batch(num_pairs, query_length, document_length, num_negatives, num_replicas),
+        gradient_cache_chunk,
+        compute_bytes=2 if model.dtype_policy.compute_dtype == "bfloat16" else 4,
+    )
+    return found._replace(slots=_size(model.optimizer.variables))  # of any optimizer
+
+
+def expected_memory(
+    weights: Sequence[Weight],
+    encoder: EncoderConfig,
+    optimizer: str,
+    batch: Batch,
+    gradient_cache_chunk: int | None = None,
+    compute_bytes: int = 4,
+) -> StepMemory:
+    """The same for a model that is not there.
+
+    Args:
+        weights: the model's variables, all float32.
+        encoder: its encoder's numbers.
+        optimizer: `"adafactor"`, `"adam"`, or another one, which then has no slots here.
+        batch: of one device.
+        gradient_cache_chunk: pairs that are encoded at a time; None encodes all at once.
+        compute_bytes: of a number inside the encoder, 2 for bfloat16.
+    """
+    trainable = 4 * sum(weight.size for weight in weights if weight.trains)
+    rows = gradient_cache_chunk or batch.num_pairs
     per_pair = sum(
-        num_texts * activations_per_text(model.encoder_config, length, compute_bytes)
-        for num_texts, length in ((1, query_length), (1 + num_negatives, document_length))
+        num_texts * activations_per_text(encoder, length, compute_bytes)
+        for num_texts, length in (
+            (1, batch.query_length),
+            (1 + batch.num_negatives, batch.document_length),
+        )
     )
     # With chunks: the sum before and after a chunk, and the gradient of that chunk.
     copies = 1 if gradient_cache_chunk is None else 3
+    columns = batch.num_pairs * batch.num_replicas * (1 + batch.num_negatives)
     return StepMemory(
-        weights,
+        4 * sum(weight.size for weight in weights),
         copies * trainable,
-        _size(model.optimizer.variables),
+        slot_memory(optimizer, weights),
         rows * per_pair,
-        loss_memory(num_pairs, num_pairs * num_replicas * (1 + num_negatives)),
+        loss_memory(batch.num_pairs, columns),
     )
+
+
+def slot_memory(optimizer: str, weights: Sequence[Weight]) -> int:
+    """Bytes that an optimizer keeps between steps, for the weights that train."""
+    numbers = 0
+    for weight in weights:
+        if weight.trains and optimizer == "adam":
+            numbers += 2 * weight.size
+        elif weight.trains and optimizer == "adafactor":
+            axes = factored_axes(weight.shape)
+            kept = weight.shape if axes is None else [weight.size // weight.shape[a] for a in axes]
+            numbers += math.prod(kept) if axes is None else sum(kept)
+    return 4 * numbers
 
 
 def loss_memory(num_rows: int, num_columns: int) -> int:
@@ -96,6 +156,11 @@ def activations_per_text(config: EncoderConfig, length: int, compute_bytes: int 
     outside = 4 * 4 * hidden
     on_the_way_back = 4 * (2 * hidden + 3 * weights) + compute_bytes * 4 * feedforward
     return length * (config.num_layers * kept + one_at_a_time + outside + on_the_way_back)
+
+
+def as_size(size: float) -> str:
+    """Bytes for people: MB, or GB from a billion on."""
+    return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.0f} MB"
 
 
 _ITEM_BYTES = {"float32": 4, "int32": 4, "uint32": 4, "int64": 8, "bfloat16": 2}

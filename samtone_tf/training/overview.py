@@ -9,7 +9,7 @@ from samtone_tf.data.records import RetrievalData
 from samtone_tf.data.table import Table
 from samtone_tf.data.validation_set import ValidationSet
 from samtone_tf.dual_encoder import DualEncoder
-from samtone_tf.training.memory import step_memory
+from samtone_tf.training.memory import as_size, step_memory
 
 Facts = dict[str, str | int | float]
 
@@ -36,7 +36,7 @@ def describe(
     return {
         "training pairs": batches.num_pairs,
         "documents": len(data.documents),
-        "parameters": f"{sum(math.prod(v.shape) for v in model.trainable_variables):,} trainable",
+        "parameters": _parameters(model),
         "replicas": model.distribute_strategy.num_replicas_in_sync,
         "global batch": _batch(size, model.distribute_strategy.num_replicas_in_sync),
         "negatives per query": _negatives(config, batches),
@@ -54,6 +54,15 @@ def as_lines(facts: Facts) -> str:
     """Names and values in two columns."""
     width = max(map(len, facts))
     return "\n".join(f"{name:<{width}}  {value}" for name, value in facts.items())
+
+
+def _parameters(model: DualEncoder) -> str:
+    trainable, total = (
+        sum(math.prod(v.shape) for v in variables)
+        for variables in (model.trainable_variables, model.weights)
+    )
+    of_all = f" of {total:,}" if trainable < total else ""
+    return f"{trainable:,}{of_all} trainable"
 
 
 def _batch(size: int, replicas: int) -> str:
@@ -98,16 +107,12 @@ def _memory(config: RunConfig, model: DualEncoder) -> str:
         num_replicas=replicas,
     )
     found = step_memory(model, **sizes, gradient_cache_chunk=chunk)
-    parts = ", ".join(f"{name} {_mb(value)}" for name, value in found._asdict().items())
-    text = f"about {_mb(found.total)} per replica ({parts})"
+    parts = ", ".join(f"{name} {as_size(value)}" for name, value in found._asdict().items())
+    text = f"about {as_size(found.total)} per replica ({parts})"
     if chunk is not None:
         whole = step_memory(model, **sizes)
-        text += f"; {_mb(whole.total)} without gradient caching"
+        text += f"; {as_size(whole.total)} without gradient caching"
     return text
-
-
-def _mb(size: int) -> str:
-    return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.0f} MB"
 
 
 def _validation(config: RunConfig, held_out: ValidationSet | None) -> str:

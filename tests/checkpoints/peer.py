@@ -37,8 +37,8 @@ def texts() -> list[str]:
     ]
 
 
-def save_t5(folder: Path, seed: int, **numbers) -> Path:
-    """A T5EncoderModel folder with a tokenizer, in which a wrong turn or GELU shows."""
+def save_t5(folder: Path, seed: int, deviation: float = 0.3, **numbers) -> Path:
+    """A T5EncoderModel folder with a tokenizer, so wide that a wrong turn or GELU shows."""
     import torch
     import transformers
 
@@ -58,8 +58,8 @@ def save_t5(folder: Path, seed: int, **numbers) -> Path:
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, tensor in model.named_parameters():
-            mean, deviation = (1.0, 0.2) if "layer_norm" in name else (0.0, 0.3)
-            tensor.normal_(mean, deviation, generator=generator)
+            mean, width = (1.0, 0.2) if "layer_norm" in name else (0.0, deviation)
+            tensor.normal_(mean, width, generator=generator)
     model.save_pretrained(folder)
     (folder / "spiece.model").write_bytes(tiny.tokenizer().model)
     tokenizer = transformers.T5Tokenizer.from_pretrained(folder, extra_ids=0)

@@ -108,7 +108,11 @@ BODY = "sentence_bert_config.json"
         ),
         (DENSE, {"activation_function": "os.system"}, "activation_function='os.system'"),
         (DENSE, {"use_residual": True}, "use_residual=True"),
-        (DENSE, {"module_input_name": "token_embeddings"}, "module_input_name='token_embeddings' in"),
+        (
+            DENSE,
+            {"module_input_name": "token_embeddings"},
+            "module_input_name='token_embeddings' in",
+        ),
         (DENSE, {"out_features": 15}, r"a projection of shape \(10, 16\) in 2_Dense, .* \(15, 16"),
         (BODY, {"do_lower_case": True}, "do_lower_case=True in sentence_bert_config.json"),
         (BODY, {"transformer_task": "fill-mask"}, "transformer_task='fill-mask'"),

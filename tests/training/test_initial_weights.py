@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from samtone_tf.checkpoints.assign import part_variables
 from samtone_tf.config import PARTS, DataConfig, ModelConfig
 from samtone_tf.data.tokenizer import Tokenizer
 from samtone_tf.training import train as training
@@ -121,6 +122,25 @@ def test_dropout_and_what_is_kept_for_the_gradient_may_differ():
     got = model.query_tower.parts["encoder"].get_weights()
     for one, other in zip(got, want, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+def test_a_source_with_adapters_gives_its_kernels_with_them_added(tmp_path):
+    """And adapters of the new run's own begin beside them."""
+    adapted = make(init=None, lora_rank=2, lora_targets="all")
+    kernel, lora_a, lora_b = (
+        next(v for v in adapted.weights if v.path.endswith(f"block_0/attention/key/{name}"))
+        for name in ("kernel", "lora_a", "lora_b")
+    )
+    lora_b.assign(np.random.default_rng(0).normal(size=lora_b.shape))
+    adapted.optimizer.build(adapted.trainable_variables)
+    adapted.save(tmp_path / "adapted.keras")
+    want = kernel.numpy() + 16 / 2 * lora_a.numpy() @ lora_b.numpy()
+    for changes in ({}, {"lora_rank": 3}):
+        model = make(init=f"run:{tmp_path / 'adapted.keras'}", **changes)
+        stack = model.query_tower.parts["encoder"]
+        found = part_variables("encoder", stack)["encoder/block_0/attention/key/kernel"]
+        np.testing.assert_allclose(found.numpy(), want, atol=1e-6)
+        assert any(v.name == "lora_a" for v in stack.weights) is bool(changes)
 
 
 # --- tokenizer -----------------------------------------------------------------------------

@@ -45,6 +45,16 @@ def test_every_number():
     assert re.fullmatch(rf"about \d MB per replica \({parts}\)", memory)
 
 
+def test_parameters_of_which_a_part_trains():
+    base = tiny.config()
+    model = replace(base.model, lora_rank=2)
+    adapters, projection = 2 * 2 * (16 * 2 + 2 * 16) // 2, 16 * 12
+    all_of_them = make_facts(base)["parameters"].removesuffix(" trainable").replace(",", "")
+    total = int(all_of_them) + adapters
+    found = make_facts(replace(base, model=model))["parameters"]
+    assert found == f"{adapters + projection:,} of {total:,} trainable"
+
+
 def test_memory_with_and_without_gradient_caching():
     memory = make_facts(tiny.config(gradient_cache_chunk=2))["expected memory"]
     assert re.search(r"; \d+ MB without gradient caching$", memory)

@@ -185,6 +185,18 @@ def test_a_stopped_run_goes_on_in_its_folder(tmp_path, monkeypatch, capsys):
     check_equal(state(out), state(tmp_path / "whole"))
 
 
+def test_a_run_with_adapters_goes_on_to_the_bit(tmp_path, monkeypatch):
+    config = tiny.config("ade", steps=6, save_every=2)
+    adapted = replace(config.model, lora_rank=4, lora_targets="all", dropout=0.2)
+    config = replace(config, model=adapted)
+    out = stopped(tmp_path / "run", config, 5, monkeypatch)
+    train(out, config, resume=True)
+    train(tmp_path / "whole", config)
+    check_equal(state(out), state(tmp_path / "whole"))
+    names = {variable.name for variable in load_model(out).trainable_variables}
+    assert names == {"lora_a", "lora_b", "kernel"}  # the last one of the projections
+
+
 def test_a_finished_run_has_nothing_to_do(capsys):
     before = (tiny.run("sde") / MODEL_FILE).stat().st_mtime_ns
     train(tiny.run("sde"), tiny.config("sde"), resume=True)
