@@ -5,6 +5,7 @@ file gives plain numbers only, which are checked; the model is always KerasHub's
 the vocabulary is read as the bytes of a SentencePiece model.
 """
 
+import re
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +15,6 @@ import numpy as np
 
 from samtone_tf.checkpoints.folder_files import (
     find_file,
-    inside,
     need_file,
     read_settings,
 )
@@ -55,6 +55,7 @@ _KNOWN = {
     "name",
     "trainable",
 }
+_LAYER = re.compile(r"(?:^|/)t5_transformer_layer(?:_(\d+))?(?:/|$)")
 _TANH_GELU = ("gelu_approximate", "keras_hub>gelu_approximate", "keras_nlp>gelu_approximate")
 
 
@@ -75,16 +76,18 @@ def open_keras_hub(preset: str, name: str) -> Source:
     folder = _find(preset)
     settings = read_settings(folder, _CONFIG)
     config = _encoder_config(folder, settings)
-    backbone = _backbone(folder, config, settings["config"])
-    found, names = {}, {}
-    for ours, variable in _variables(backbone):
-        names[ours] = variable.path
-        found[variable.path] = LazyTensor(variable.path, tuple(variable.shape), _reader(variable))
-    tower = TowerSource(config, match(str(folder), encoder_shapes(config), names, found))
     vocabulary = find_file(folder, _VOCABULARY)
     tokenizer = Tokenizer.from_file(vocabulary) if vocabulary else None
     if tokenizer is not None:
         check_vocabulary(tokenizer.vocabulary_size, config.vocabulary_size)
+    backbone = _backbone(folder, config, settings["config"])
+    found, names = {}, {}
+    for ours, variable in _variables(backbone):
+        names[ours] = variable.path
+        if not np.isnan(variable.numpy()).all():  # else nothing was loaded into it
+            tensor = LazyTensor(variable.path, tuple(variable.shape), _reader(variable))
+            found[variable.path] = tensor
+    tower = TowerSource(config, match(str(folder), encoder_shapes(config), names, found))
     return Source(name, tower, tower, tokenizer=tokenizer)
 
 
@@ -201,12 +204,7 @@ def _backbone(folder: Path, config: EncoderConfig, found: dict[str, Any]):
     """KerasHub's model with the preset's weights."""
     from keras_hub.models import T5Backbone
 
-    weights = find_file(folder, _WEIGHTS)
-    if weights is None:
-        weights = need_file(folder, _SHARDS)
-        for files in read_settings(folder, _SHARDS).get("weight_map", {}).values():
-            for file in [files] if isinstance(files, str) else files:
-                need_file(folder, file)
+    weights, files = _weights(folder)
     backbone = T5Backbone(
         vocabulary_size=config.vocabulary_size,
         num_layers=config.num_layers,
@@ -218,15 +216,55 @@ def _backbone(folder: Path, config: EncoderConfig, found: dict[str, Any]):
         tie_embedding_weights=bool(found.get("tie_embedding_weights", True)),
         dtype="float32",
     )
+    # Keras only warns of variables that it leaves as they were made: these show.
+    for _, variable in _variables(backbone):
+        variable.assign(np.full(variable.shape, np.nan, np.float32))
     try:
-        backbone.load_weights(str(inside(folder, weights.name)))
+        num_layers = _num_layers(files)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            backbone.load_weights(str(weights))
     except (ValueError, KeyError, OSError) as error:
         reason = " ".join(str(error).split())[:300]
         raise ValueError(
             f"{weights} must hold the weights that {_CONFIG} beside it describes. "
             f"Received: a file that Keras cannot load into it ({reason})."
         ) from error
+    if num_layers not in (None, config.num_layers):
+        raise ValueError(
+            f"{_CONFIG} and the weights must have as many layers. Received: "
+            f"num_layers={config.num_layers} in {folder}, and weights of {num_layers}."
+        )
     return backbone
+
+
+def _weights(folder: Path) -> tuple[Path, list[Path]]:
+    """What Keras is told to load, and all files that it will open."""
+    whole = find_file(folder, _WEIGHTS)
+    if whole:
+        return whole, [whole]
+    names: set[str] = set()
+    for files in read_settings(folder, _SHARDS).get("weight_map", {}).values():
+        names.update([files] if isinstance(files, str) else files)
+    return need_file(folder, _SHARDS), [need_file(folder, name) for name in sorted(names)]
+
+
+def _num_layers(files: list[Path]) -> int | None:
+    """Layers of the encoder in files of weights; Keras would leave those too many unread.
+
+    None where a file has no such groups, as another version of Keras may have written it.
+    """
+    import h5py
+
+    numbers: set[int] = set()
+
+    def visit(name: str) -> None:
+        numbers.update(int(number or 0) for number in _LAYER.findall(name))
+
+    for file in files:
+        with h5py.File(file) as opened:
+            opened.visit(visit)
+    return (max(numbers) + 1) // 2 if numbers else None  # those of the decoder follow
 
 
 def _variables(backbone) -> Iterator[tuple[str, Any]]:

@@ -77,7 +77,7 @@ def _open(path: str):
 
     try:
         latest = tf.train.latest_checkpoint(path) if tf.io.gfile.isdir(path) else path
-        if latest and tf.train.checkpoint_exists(latest):
+        if latest and tf.io.gfile.exists(f"{latest}.index"):
             return tf.train.load_checkpoint(latest)
         reason = (
             "a folder without a `checkpoint` file" if latest is None else "nothing of that name"

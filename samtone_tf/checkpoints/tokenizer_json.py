@@ -2,9 +2,10 @@
 
 What both can say: a Unigram model; characters normalised by a precompiled map; spaces collapsed
 and written `▁`, one of them before the text; pad 0, end 1, unknown 2. The sentinels
-`<extra_id_N>` follow the pieces there and are no pieces here. Two things stay different: a special
-token typed in a text is special there and ordinary text here, and where a file does not strip
-spaces at the end of a text, they are a token there and none here, as in T5's own vocabulary.
+`<extra_id_N>` follow the pieces there and are no pieces here. Some things stay different: a special
+token typed in a text is special there and ordinary text here; where a file does not strip spaces
+at the end of a text, they are a token there and none here, as in T5's own vocabulary; and a typed
+`▁` is a space only where the map of characters says so.
 """
 
 import base64
@@ -24,7 +25,7 @@ _SPECIAL = ["<pad>", "</s>", "<unk>"]  # by id
 _SPACE = "▁"
 _SENTINEL = re.compile(r"<extra_id_\d+>")
 _BYTE = re.compile(r"<0x[0-9A-F]{2}>")
-_RUN, _ENDS = " {2,}", "^ +| +$"  # patterns of spaces that a normaliser replaces
+_RUN = " {2,}"  # what a normaliser replaces by one space
 # What Unicode calls white space, besides the space itself.
 _WHITE = [*range(0x9, 0xE), 0x85, 0xA0, 0x1680, *range(0x2000, 0x200B)]
 _WHITE += [0x2028, 0x2029, 0x202F, 0x205F, 0x3000]
@@ -46,11 +47,11 @@ def read_tokenizer_json(folder: str | Path) -> Tokenizer:
     pieces = _pieces(settings, model, where)
     charsmap, collapses = _normalizer(settings, where)
     splits, prefix = _pre_tokenizer(settings, where)
-    if not (collapses or splits):
-        raise _refused(where, "normalizer", "none for runs of spaces", f"Replace of {_RUN!r}")
+    if not (splits or (charsmap and collapses)):
+        found = "none for runs of spaces" if charsmap else "no Precompiled"
+        raise _refused(where, "normalizer", found, "Precompiled, and Replace of runs of spaces")
     _check_end(settings, where)
-    if not charsmap and splits:
-        charsmap = _white_space_charsmap()
+    charsmap = charsmap or _white_space_charsmap()
     try:
         return Tokenizer(_write_model(pieces, charsmap, prefix, bool(model.get("byte_fallback"))))
     except ValueError as error:
@@ -81,6 +82,8 @@ def make_tokenizer_json(tokenizer: Tokenizer, num_extra_ids: int = 100) -> dict[
         raise _unspeakable("spaces that are kept as they are")
     if model.trainer_spec.treat_whitespace_as_suffix:
         raise _unspeakable("spaces behind words")
+    if not normalizer.precompiled_charsmap:
+        raise _unspeakable("no map of characters")
     vocabulary = [[piece.piece, float(piece.score)] for piece in model.pieces]
     sentinels = [f"<extra_id_{i}>" for i in reversed(range(num_extra_ids))]
     special = [(i, vocabulary[i][0]) for i in (PAD_ID, END_ID, UNKNOWN_ID)]
@@ -146,7 +149,7 @@ def _normalizer(settings: Mapping[str, Any], where: Path) -> tuple[bytes, bool]:
             if step.get("content") not in (" ", _SPACE):
                 raise _refused(where, "normalizer", f"{step!r:.80}", "one space for many")
             collapses = True
-        elif kind != "Strip" and step != _replace(_ENDS, ""):
+        elif kind != "Strip":
             what = f"{kind} of {step.get('pattern')}" if kind == "Replace" else kind
             raise _refused(where, "normalizer", what, "Precompiled, and Replace of runs of spaces")
     return charsmap, collapses
@@ -269,15 +272,15 @@ def _added(number: int, text: str) -> dict[str, Any]:
 
 
 def _spoken_normalizer(charsmap: bytes) -> dict[str, Any]:
-    steps = [_replace(_ENDS, ""), _replace(_RUN, " ")]
-    if charsmap:
-        text = base64.b64encode(charsmap).decode("ascii")
-        steps.insert(0, {"type": "Precompiled", "precompiled_charsmap": text})
-    return {"type": "Sequence", "normalizers": steps}
-
-
-def _replace(pattern: str, content: str) -> dict[str, Any]:
-    return {"type": "Replace", "pattern": {"Regex": pattern}, "content": content}
+    text = base64.b64encode(charsmap).decode("ascii")
+    return {
+        "type": "Sequence",
+        "normalizers": [
+            {"type": "Precompiled", "precompiled_charsmap": text},
+            {"type": "Strip", "strip_left": True, "strip_right": True},
+            {"type": "Replace", "pattern": {"Regex": _RUN}, "content": " "},
+        ],
+    }
 
 
 def _spoken_end(end: str) -> dict[str, Any]:
