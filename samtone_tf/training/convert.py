@@ -12,11 +12,12 @@ from samtone_tf.checkpoints.source import PROJECTION, Source, TowerSource
 from samtone_tf.checkpoints.write_huggingface import write_huggingface
 from samtone_tf.checkpoints.write_sentence_transformers import write_sentence_transformers
 from samtone_tf.checks import check_choice, check_vocabulary
-from samtone_tf.config import INITS, DataConfig, ModelConfig, RunConfig, shared_parts
+from samtone_tf.config import INITS, ModelConfig, RunConfig, shared_parts
 from samtone_tf.data.tokenizer import Tokenizer, check_length
 from samtone_tf.dual_encoder import DualEncoder
+from samtone_tf.merge import merged
 from samtone_tf.output_folder import check_new, written_whole
-from samtone_tf.training.initial_weights import open_initial, resolve, source_of
+from samtone_tf.training.initial_weights import open_initial, open_run, resolve, source_of
 from samtone_tf.training.run_folder import (
     choose_checkpoint,
     load_config,
@@ -110,14 +111,14 @@ def _open(source: str, checkpoint: str | None) -> tuple[Source, RunConfig | None
         return open_initial(source), None, Card(source)
     path = Path(source)
     if path.is_file():
-        return source_of(load_model(path), source, None, DataConfig()), None, Card(source)
+        return open_run(path, source), None, Card(source)
     if not path.is_dir():
         kinds = ", ".join(f"{kind}:" for kind in INITS if kind != "run")
         raise FileNotFoundError(
             "`source` must be a run folder, a .keras file, or a place behind one of "
             f"{kinds}. Received: source={source!r}, which does not exist."
         )
-    model = load_model(choose_checkpoint(path, checkpoint))
+    model = merged(load_model(choose_checkpoint(path, checkpoint)))
     config = load_config(path)
     opened = source_of(model, source, load_tokenizer(path), config.data)
     return opened, config, _card(path, config, checkpoint)

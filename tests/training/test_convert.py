@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from samtone_tf.checkpoints.source import PROJECTION
+from samtone_tf.dual_encoder import DualEncoder
+from samtone_tf.encoder_config import EncoderConfig
 from samtone_tf.export.encoder import export_saved_model
 from samtone_tf.export.saved_encoder import SavedEncoder
 from samtone_tf.training import convert as converting
@@ -93,6 +95,23 @@ def test_a_keras_file_needs_a_vocabulary(tmp_path):
     vocabulary = tiny.run("sde") / "vocabulary.spm"
     run = convert(file, tmp_path / "run", "keras", vocabulary=vocabulary)
     assert open_initial(f"run:{run}").tokenizer.model == tiny.tokenizer().model
+
+
+def test_low_rank_adapters_are_merged(tmp_path):
+    config = EncoderConfig.make(tiny.config().model.encoder(230), lora_rank=2, lora_targets="all")
+    model = DualEncoder(config, embedding_dim=tiny.DIM)
+    random = np.random.default_rng(0)
+    for variable in model.weights:
+        if variable.name == "lora_b":  # they start at 0, where nothing shows
+            variable.assign(random.normal(size=variable.shape))
+    model.save(tmp_path / "model.keras")
+    vocabulary = tiny.run("sde") / "vocabulary.spm"
+    run = convert(tmp_path / "model.keras", tmp_path / "run", "keras", vocabulary=vocabulary)
+    again = load_model(run)
+    assert again.encoder_config.lora_rank == load_config(run).model.lora_rank == 0
+    ids = np.array([[5, 6, 7, 1]], "int32")
+    tokens = {"token_ids": ids, "padding_mask": ids > 0}
+    np.testing.assert_allclose(again.encode_query(tokens), model.encode_query(tokens), atol=1e-5)
 
 
 def test_best_or_last_and_the_scores_of_that_one(tmp_path):
