@@ -92,7 +92,7 @@ def read_encoder_config(folder: str | Path) -> EncoderConfig:
             f"`model_type` must be t5 or mt5. Received: {model_type!r} in {where}. "
             "Other models cannot be loaded here."
         )
-    for key in ("auto_map", "custom_pipelines", "quantization_config"):
+    for key in ("auto_map", "quantization_config"):
         if settings.get(key):
             raise ValueError(
                 f"`{key}` must not be set: neither code from a checkpoint nor quantised weights "

@@ -205,6 +205,12 @@ def _backbone(folder: Path, config: EncoderConfig, found: dict[str, Any]):
     from keras_hub.models import T5Backbone
 
     weights, files = _weights(folder)
+    num_layers = _num_layers(files)
+    if num_layers not in (None, config.num_layers):
+        raise ValueError(
+            f"{_CONFIG} and the weights must have as many layers. Received: "
+            f"num_layers={config.num_layers} in {folder}, and weights of {num_layers}."
+        )
     backbone = T5Backbone(
         vocabulary_size=config.vocabulary_size,
         num_layers=config.num_layers,
@@ -220,7 +226,6 @@ def _backbone(folder: Path, config: EncoderConfig, found: dict[str, Any]):
     for _, variable in _variables(backbone):
         variable.assign(np.full(variable.shape, np.nan, np.float32))
     try:
-        num_layers = _num_layers(files)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             backbone.load_weights(str(weights))
@@ -230,11 +235,6 @@ def _backbone(folder: Path, config: EncoderConfig, found: dict[str, Any]):
             f"{weights} must hold the weights that {_CONFIG} beside it describes. "
             f"Received: a file that Keras cannot load into it ({reason})."
         ) from error
-    if num_layers not in (None, config.num_layers):
-        raise ValueError(
-            f"{_CONFIG} and the weights must have as many layers. Received: "
-            f"num_layers={config.num_layers} in {folder}, and weights of {num_layers}."
-        )
     return backbone
 
 
@@ -262,8 +262,14 @@ def _num_layers(files: list[Path]) -> int | None:
         numbers.update(int(number or 0) for number in _LAYER.findall(name))
 
     for file in files:
-        with h5py.File(file) as opened:
-            opened.visit(visit)
+        try:
+            with h5py.File(file) as opened:
+                opened.visit(visit)
+        except OSError as error:
+            raise ValueError(
+                f"{file} must be an HDF5 file. Received: one that cannot be read ({error}). "
+                "Copy it again."
+            ) from error
     return (max(numbers) + 1) // 2 if numbers else None  # those of the decoder follow
 
 

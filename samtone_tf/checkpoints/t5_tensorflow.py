@@ -4,6 +4,7 @@ Such a checkpoint has no configuration: every number comes from the tensors' sha
 slots, the step and the decoder are left alone.
 """
 
+import os
 import re
 from collections.abc import Mapping
 
@@ -46,6 +47,7 @@ def open_t5_tensorflow(path: str, name: str) -> Source:
         FileNotFoundError: there is no checkpoint.
         ValueError: it is not T5's, or tensors are missing, left over or of another shape.
     """
+    path = os.path.expanduser(path)
     reader = _open(path)
     shapes = {key: tuple(shape) for key, shape in reader.get_variable_to_shape_map().items()}
     config = _config(path, shapes)

@@ -7,6 +7,7 @@ with `weights_only=True`. All numbers come out as float32.
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -156,13 +157,16 @@ def _read_torch(path: Path) -> dict[str, StoredTensor]:
             "checkpoint as safetensors where it is installed."
         ) from error
 
-    def stored(name: str, tensor) -> StoredTensor:
+    state, is_mapped = _load_torch(path)
+
+    def stored(name: str, shape: Shape) -> StoredTensor:
         def rows(start: int, stop: int) -> np.ndarray:
-            return tensor[start:stop].detach().to(torch.float32).numpy()
+            # As with safetensors: a mapping that was read from is closed again.
+            tensors = _load_torch(path)[0] if is_mapped else state
+            return tensors[name][start:stop].detach().to(torch.float32, copy=True).numpy()
 
-        return StoredTensor(name, tuple(tensor.shape), rows)
+        return StoredTensor(name, shape, rows)
 
-    state = _load_torch(path)
     if not isinstance(state, dict) or not all(isinstance(v, torch.Tensor) for v in state.values()):
         raise ValueError(
             f"{path} must hold tensors by name. Received: a {type(state).__name__} of something "
@@ -171,24 +175,25 @@ def _read_torch(path: Path) -> dict[str, StoredTensor]:
     known = ("torch.float32", "torch.float16", "torch.bfloat16")
     for name, tensor in state.items():
         _check_type(path, name, str(tensor.dtype), known)
-    return {name: stored(name, tensor) for name, tensor in state.items()}
+    return {name: stored(name, tuple(tensor.shape)) for name, tensor in state.items()}
 
 
-def _load_torch(path: Path):
+def _load_torch(path: Path) -> tuple[Any, bool]:
+    """What the file holds, and whether it is mapped; never anything but weights."""
     import pickle
 
     import torch
 
-    def load(mapped: bool):
+    def load(mapped: bool) -> Any:
         return torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
 
     try:
         try:
-            return load(True)
+            return load(True), True
         except RuntimeError as error:
             if "mmap can only be used" not in str(error):
                 raise
-            return load(False)  # a format from before PyTorch 1.6, which has to be read whole
+            return load(False), False  # from before PyTorch 1.6: has to be read whole
     except (RuntimeError, pickle.UnpicklingError, EOFError) as error:
         reason = str(error).strip().splitlines()[0]
         raise ValueError(

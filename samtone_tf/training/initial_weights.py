@@ -29,7 +29,7 @@ def open_initial(init: str) -> Source:
 
 
 def open_run(path: Path, name: str) -> Source:
-    """A run folder, or a `.keras` file, as a source of weights; adapters are added to kernels.
+    """A run folder, or a `.keras` file, as a source of weights.
 
     Args:
         path: of the folder or file.
@@ -38,13 +38,14 @@ def open_run(path: Path, name: str) -> Source:
     settings, tokenizer = DataConfig(), None
     if not path.is_file():
         settings, tokenizer = load_config(check_run(path)).data, load_tokenizer(path)
-    return source_of(merged(load_model(path)), name, tokenizer, settings)
+    return source_of(load_model(path), name, tokenizer, settings)
 
 
 def source_of(
     model: DualEncoder, name: str, tokenizer: Tokenizer | None, settings: DataConfig
 ) -> Source:
-    """A model in memory as a source of weights."""
+    """A model in memory as a source of weights; adapters are added to its kernels."""
+    model = merged(model)
     query = _tower_source(model.query_tower)
     one = model.document_tower is model.query_tower
     return Source(

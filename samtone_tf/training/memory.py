@@ -29,18 +29,29 @@ class Batch(NamedTuple):
 
 
 class StepMemory(NamedTuple):
-    """Bytes on each device."""
+    """Bytes on each device.
+
+    Args:
+        weights: of the model, and their copies where the encoder computes in bfloat16.
+        gradients: of the weights that train, while they are gathered.
+        slots: what the optimizer keeps between steps.
+        activations: what the forward pass leaves for the way back, and the way back needs.
+        loss: logits and what is made of them.
+        update: gradients and what the optimizer makes of them, when activations are gone.
+    """
 
     weights: int
     gradients: int
     slots: int
     activations: int
     loss: int
+    update: int
 
     @property
     def total(self) -> int:
-        """All of it at once."""
-        return sum(self)
+        """The most at once: on the way back or, after it, in the optimizer's update."""
+        way_back = self.gradients + self.activations + self.loss
+        return self.weights + self.slots + max(way_back, self.update)
 
 
 def step_memory(
@@ -94,7 +105,9 @@ def expected_memory(
         gradient_cache_chunk: pairs that are encoded at a time; None encodes all at once.
         compute_bytes: of a number inside the encoder, 2 for bfloat16.
     """
-    trainable = 4 * sum(weight.size for weight in weights if weight.trains)
+    numbers = sum(weight.size for weight in weights)
+    sizes = [weight.size for weight in weights if weight.trains]
+    trainable = sum(sizes)
     rows = gradient_cache_chunk or batch.num_pairs
     per_pair = sum(
         num_texts * activations_per_text(encoder, length, compute_bytes)
@@ -103,15 +116,18 @@ def expected_memory(
             (1 + batch.num_negatives, batch.document_length),
         )
     )
-    # With chunks: the sum before and after a chunk, and the gradient of that chunk.
-    copies = 1 if gradient_cache_chunk is None else 3
+    # With chunks: the sum before and after a chunk, the gradient of that chunk, and a part of
+    # them that is waiting or not yet given back.
+    copies = 1 if gradient_cache_chunk is None else 3.5
     columns = batch.num_pairs * batch.num_replicas * (1 + batch.num_negatives)
     return StepMemory(
-        4 * sum(weight.size for weight in weights),
-        copies * trainable,
+        numbers * (4 if compute_bytes == 4 else 4 + compute_bytes),
+        # A token table's gradient is there twice, as the rows that were read and as their sum.
+        int(4 * (copies * trainable + max(sizes, default=0))),
         slot_memory(optimizer, weights),
         rows * per_pair,
         loss_memory(batch.num_pairs, columns),
+        int(4 * _UPDATE.get(optimizer, 2) * trainable),
     )
 
 
@@ -138,30 +154,37 @@ def loss_memory(num_rows: int, num_columns: int) -> int:
 def activations_per_text(config: EncoderConfig, length: int, compute_bytes: int = 4) -> int:
     """Bytes that the forward pass of one text leaves for the backward pass, at its peak.
 
-    Counted in numbers per token. Each block keeps its input and the two stages of each
-    norm, the heads of query, key and value and their mix, the attention weights, and what
-    the gated activation goes through; dropout keeps a mask of one byte per number, and the
-    thinned weights. Outside the blocks there are embeddings and the last norm. On the way
-    back, one block at a time has gradients of its own.
+    Counted for one token. Each block keeps its input and the two stages of each norm, the
+    heads of query, key and value and their mix, the attention weights, and what the gated
+    activation goes through; dropout keeps masks and the thinned weights. Where query and value
+    alone have adapters, the other kernels at rest need no inputs. Outside the blocks there
+    are embeddings and the last norm. On the way back, one block at a time has gradients of
+    its own; with `remat`, all of its activations.
     """
     hidden, inner = config.hidden_dim, config.num_heads * config.head_dim
     feedforward, weights = config.feedforward_dim, config.num_heads * length
     stages = {"gelu": 5, "relu": 1}[config.activation] + (2 if config.gated else 0)
     kept = 4 * (6 * hidden + weights) + compute_bytes * (4 * inner + stages * feedforward)
+    outside = 4 * 3 * hidden
     if config.dropout:
-        kept += 2 * hidden + (1 + compute_bytes) * (weights + feedforward)
-    one_at_a_time = 0
-    if config.remat:  # a block keeps its input, twice more for a while, and the rest in its turn
-        one_at_a_time, kept = kept, 3 * compute_bytes * hidden
-    outside = 4 * 4 * hidden
-    on_the_way_back = 4 * (2 * hidden + 3 * weights) + compute_bytes * 4 * feedforward
-    return length * (config.num_layers * kept + one_at_a_time + outside + on_the_way_back)
+        kept += 2 * hidden + (1 + compute_bytes) * feedforward + (3 + 2 * compute_bytes) * weights
+        outside += 2 * 5 * hidden
+    if config.lora_rank and config.lora_targets == "query_value":
+        kept -= compute_bytes * (hidden + inner + feedforward)
+    if config.remat:  # four tensors as wide as its input, and four fifths of one block in its turn
+        per_block = 4 * compute_bytes * hidden
+        return length * (config.num_layers * per_block + kept * 4 // 5 + 4 * 4 * weights)
+    on_the_way_back = 4 * (2 * hidden + 3 * weights) + compute_bytes * 2 * feedforward
+    return length * (config.num_layers * kept + outside + on_the_way_back)
 
 
 def as_size(size: float) -> str:
     """Bytes for people: MB, or GB from a billion on."""
     return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.0f} MB"
 
+
+_UPDATE = {"sgd": 2, "adafactor": 3, "adam": 3.5}
+"""Numbers for each that trains, while the optimizer works: its gradient and what is made of it."""
 
 _ITEM_BYTES = {"float32": 4, "int32": 4, "uint32": 4, "int64": 8, "bfloat16": 2}
 

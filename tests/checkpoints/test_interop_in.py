@@ -53,7 +53,8 @@ KINDS = {
 
 
 def model(kind="v1.1"):
-    """A random T5 of transformers, its weights wide enough that every part of it matters."""
+    """A random T5 of transformers: weights wide enough that every part of it matters, and not so
+    wide that attention jumps with float32's last digits."""
     name, settings = KINDS[kind]
     made = getattr(transformers, name)
     made = made(made.config_class(**NUMBERS, **settings)).eval()
@@ -64,8 +65,8 @@ def model(kind="v1.1"):
                 parameter.uniform_(0.5, 1.5, generator=random)
             else:
                 is_table = "shared" in name or "embed" in name or "bias" in name
-                width = 1.0 if is_table else 1.3 * parameter.shape[1] ** -0.5
-                parameter.normal_(0.0, width, generator=random)
+                width = 1.0 if is_table else 0.8 * parameter.shape[1] ** -0.5
+                parameter.normal_(0.0, width / 2 if ".q." in name else width, generator=random)
     return made
 
 
@@ -221,7 +222,7 @@ def test_a_pickle_that_would_run_code_is_refused(tmp_path):
     model().config.save_pretrained(folder)
     sprung = tmp_path / "sprung"
     with open(folder / "pytorch_model.bin", "wb") as file:
-        pickle.dump({"shared.weight": Trap(sprung)}, file)
+        pickle.dump({"shared.weight": Trap(sprung)}, file, protocol=2)
     with pytest.raises(ValueError, match=r"refuses \(.*\)\. Ask for safetensors instead"):
         opened(folder)
     torch.save({"shared.weight": Trap(sprung)}, folder / "pytorch_model.bin")

