@@ -15,11 +15,10 @@ import numpy as np
 from samtone_tf.checkpoints.folder_files import find_file, inside, read_json, read_settings
 from samtone_tf.checkpoints.hub import find_folder
 from samtone_tf.checkpoints.huggingface import open_huggingface
-from samtone_tf.checkpoints.source import PROJECTION, LazyTensor, Source, TowerSource
+from samtone_tf.checkpoints.source import PROJECTION, SIDES, LazyTensor, Source, TowerSource
 from samtone_tf.checkpoints.tensor_files import open_tensors
 from samtone_tf.config import PARTS
 
-SIDES = ("query", "document")
 _NAMESPACE = "sentence_transformers."
 _IN_ORDER = ("Transformer", "Pooling", "Dense", "Normalize")
 _VECTOR = "sentence_embedding"

@@ -16,6 +16,7 @@ from samtone_tf.encoder_config import EncoderConfig
 
 Shape = tuple[int, ...]
 
+SIDES = ("query", "document")
 PROJECTION = "projection/kernel"
 TOKEN_TABLE = "token_embedding/embeddings"
 

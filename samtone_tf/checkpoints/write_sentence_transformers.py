@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from samtone_tf.checkpoints.card import Card, write_card
-from samtone_tf.checkpoints.source import PROJECTION, Source, TowerSource
+from samtone_tf.checkpoints.source import PROJECTION, SIDES, Source, TowerSource
 from samtone_tf.checkpoints.write_huggingface import transposed, write_encoder, write_json
 from samtone_tf.checkpoints.write_safetensors import write_one
 from samtone_tf.config import PARTS, shared_parts
@@ -26,7 +26,6 @@ from samtone_tf.data.tokenizer import Tokenizer
 _TYPES = "sentence_transformers.models."
 _IDENTITY = "torch.nn.modules.linear.Identity"
 _PROJECTING = ("Dense", "Normalize")
-SIDES = ("query", "document")
 
 
 def write_sentence_transformers(

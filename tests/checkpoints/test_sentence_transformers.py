@@ -6,6 +6,7 @@ import warnings
 from functools import lru_cache
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from samtone_tf.checkpoints.card import Card
@@ -261,6 +262,24 @@ def test_a_router_whose_routes_share_modules(made, tmp_path):
     source = read(folder)
     assert source.architecture == "sde"
     assert source.document is source.query
+
+
+def test_the_encoder_may_lie_in_a_folder_of_its_own(made, tmp_path):
+    """As releases before 2.0 had it."""
+    folder, inner = tmp_path / "older", tmp_path / "older" / "0_Transformer"
+    shutil.copytree(made("sde"), folder)
+    inner.mkdir()
+    for file in folder.iterdir():
+        if file.is_file() and file.name not in ("modules.json", "README.md"):
+            shutil.move(file, inner)
+    modules = json.loads((folder / "modules.json").read_text())
+    modules[0]["path"] = "0_Transformer"
+    (folder / "modules.json").write_text(json.dumps(modules))
+    source, want = read(folder), read(made("sde"))
+    assert source.max_length == want.max_length == 80
+    assert source.query_prompt == ""  # their file lies in the folder itself
+    for name, tensor in source.query.tensors.items():
+        np.testing.assert_array_equal(tensor.read(), want.query.tensors[name].read())
 
 
 def test_two_tokenizers_are_refused(made, tmp_path):

@@ -149,3 +149,29 @@ def test_without_normalize_a_warning_says_that_lengths_differ(changed):
     want = peer.theirs(folder)["query"]
     assert np.abs(np.linalg.norm(want, axis=1) - 1).max() > 0.1
     np.testing.assert_allclose(got, want / np.linalg.norm(want, axis=1, keepdims=True), atol=1e-5)
+
+
+def test_pytorchs_own_files_give_the_same(made, tmp_path):
+    import torch
+    from safetensors.torch import load_file
+
+    folder = tmp_path / "older"
+    shutil.copytree(made("sde"), folder)
+    for part in (folder, folder / "2_Dense"):
+        torch.save(load_file(part / "model.safetensors"), part / "pytorch_model.bin")
+        (part / "model.safetensors").unlink()
+    want = read(made("sde")).query.tensors
+    for name, tensor in read(folder).query.tensors.items():
+        np.testing.assert_array_equal(tensor.read(), want[name].read(), err_msg=name)
+
+
+def test_a_projection_that_would_run_code_is_refused(made, tmp_path):
+    import pickle
+
+    folder = tmp_path / "pickled"
+    shutil.copytree(made("sde"), folder)
+    (folder / "2_Dense" / "model.safetensors").unlink()
+    with (folder / "2_Dense" / "pytorch_model.bin").open("wb") as file:
+        pickle.dump({"linear.weight": print}, file)
+    with pytest.raises(ValueError, match="weights that PyTorch saved, and nothing else"):
+        read(folder)
