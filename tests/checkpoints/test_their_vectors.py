@@ -151,6 +151,15 @@ def test_without_normalize_a_warning_says_that_lengths_differ(changed):
     np.testing.assert_allclose(got, want / np.linalg.norm(want, axis=1, keepdims=True), atol=1e-5)
 
 
+def test_a_prompt_called_passage_is_that_of_documents(changed):
+    prompts = {"prompts": {"query": "question: ", "passage": "a passage: "}}
+    folder = changed("config_sentence_transformers.json", **prompts)
+    source = read(folder)
+    got = peer.ours(DualEncoder.from_pretrained(source), source)["document"]
+    want = peer.load(folder).encode_document(peer.texts(), prompt_name="passage")
+    np.testing.assert_allclose(got, want, atol=1e-5)
+
+
 def test_pytorchs_own_files_give_the_same(made, tmp_path):
     import torch
     from safetensors.torch import load_file

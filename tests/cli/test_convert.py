@@ -30,6 +30,13 @@ def test_a_run_becomes_a_run_that_is_exported(tmp_path):
         np.testing.assert_array_equal(got, want)
 
 
+def test_parts_are_named_as_a_list(tmp_path):
+    parts = "--architecture=[token_embedding, projection]"
+    succeed("convert", tiny.run("sde"), tmp_path / "run", "--to=keras", parts)
+    model = load_model(tmp_path / "run")
+    assert model.architecture == ["token_embedding", "projection"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
