@@ -41,6 +41,7 @@ _MODULES = {
     "load_model": "training.run_folder",
     "train": "training.train",
     "plan": "training.plan",
+    "convert": "training.convert",
     "export_saved_model": "export.encoder",
     "write_saved_model": "export.encoder",
     "SavedEncoder": "export.saved_encoder",

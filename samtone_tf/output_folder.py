@@ -1,5 +1,9 @@
-"""Folders that a command writes: never over something else."""
+"""Folders that a command writes: never over something else, and whole or not at all."""
 
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -21,3 +25,20 @@ def check_new(folder: str | Path, name: str, advice: str) -> Path:
             f"Received: {folder}. {advice}"
         )
     return folder
+
+
+@contextmanager
+def written_whole(folder: Path) -> Iterator[Path]:
+    """A folder beside `folder` to write into; it gets that name when all of it is written.
+
+    Where the writing fails, nothing stays.
+    """
+    folder.absolute().parent.mkdir(parents=True, exist_ok=True)
+    temporary = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}")
+    temporary.mkdir()
+    try:
+        yield temporary
+        temporary.replace(folder)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise

@@ -31,7 +31,8 @@ def find_folder(place: str, subfolders: bool = False) -> Path:
             f"google/t5-v1_1-base. Received: {place!r}, {what}. Check the spelling."
         )
     ignored = [] if subfolders else ["*/*"]
-    found = download(place, [*_SMALL, "*.safetensors"], ignored)
+    # A projection may be PyTorch's own file beside an encoder in safetensors; it is small.
+    found = download(place, [*_SMALL, "*.safetensors", "*_Dense/pytorch_model.bin"], ignored)
     if not any(found.rglob("*.safetensors") if subfolders else found.glob("*.safetensors")):
         found = download(place, [*_SMALL, "*pytorch_model*.bin*"], ignored)
     return found

@@ -16,6 +16,7 @@ from samtone_tf.encoder_config import EncoderConfig
 
 Shape = tuple[int, ...]
 
+SIDES = ("query", "document")
 PROJECTION = "projection/kernel"
 TOKEN_TABLE = "token_embedding/embeddings"
 
@@ -66,6 +67,8 @@ class Source:
         query_prompt: what stands before every query.
         document_prompt: what stands before every document.
         max_length: tokens of a text, end token included; None where it does not say.
+        query_length: tokens of a query, where that is not `max_length`.
+        document_length: the same for documents.
     """
 
     name: str
@@ -76,6 +79,8 @@ class Source:
     query_prompt: str = ""
     document_prompt: str = ""
     max_length: int | None = None
+    query_length: int | None = None
+    document_length: int | None = None
 
 
 def encoder_shapes(config: EncoderConfig) -> dict[str, Shape]:

@@ -16,6 +16,7 @@ COMMANDS = {
     "train": "train a dual encoder on pairs of texts",
     "plan": "say what a training step needs, and whether it fits on a device",
     "export": "write the SavedModel of a trained run",
+    "convert": "write a model for another tool, or a published one as a run",
     "index": "encode a corpus and build a search index",
     "search": "ask an index questions",
     "evaluate": "judge an exported model on a data set",
