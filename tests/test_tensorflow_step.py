@@ -476,7 +476,8 @@ def test_frozen_and_rematerialised_in_chunks_two_replicas_equal_one_device(repli
 @pytest.mark.slow
 def test_with_adapters_two_replicas_equal_one_device(replicas):
     one, two = (replicas[number]["adapted"] for number in (1, 2))
-    assert_same_run(two, one)
+    # An adapter's B begins at 0: all of it is what changed.
+    assert_same_run(two, one, tolerance=1e-4)
     assert_same_run(two, one, tolerance=1e-3, weights="change")
     trained = [name for name in one if name.startswith("weight")]
     assert len(trained) == 2 * (7 * 2 + 1)

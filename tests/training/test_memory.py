@@ -72,7 +72,7 @@ def shapes_of(size, lora=0, targets="query_value", architecture="sde", **fields)
 
 @pytest.mark.parametrize(
     # Peak MB that benchmarks/step_memory.py measured on a CPU, with --vocabulary 1000 where
-    # `layers` are given: batch, chunk, lengths, optimizer, settings.
+    # `layers` are given. A second run gives up to a tenth more or less.
     ("size", "layers", "batch", "chunk", "lengths", "optimizer", "settings", "megabytes"),
     [
         ("t5.1.1-small", 1, 16, None, (64, 64), "sgd", {}, 173),
@@ -90,7 +90,7 @@ def shapes_of(size, lora=0, targets="query_value", architecture="sde", **fields)
         ("t5.1.1-small", 8, 16, None, (64, 64), "sgd", {"dropout": 0.1, "remat": True}, 434),
         ("t5.1.1-base", 4, 16, None, (64, 64), "sgd", {"remat": True}, 496),
         ("t5.1.1-base", 4, 4, None, (256, 256), "sgd", {"remat": True}, 588),
-        ("t5.1.1-small", None, 16, 4, (64, 64), "adafactor", {}, 971),
+        ("t5.1.1-small", None, 16, 4, (64, 64), "adafactor", {}, 888),
         ("t5.1.1-small", None, 16, 4, (64, 64), "adam", {}, 1272),
         ("t5.1.1-small", None, 2, None, (64, 64), "adafactor", {}, 557),
         ("t5.1.1-small", None, 2, None, (64, 64), "adam", {}, 898),
@@ -109,7 +109,8 @@ def shapes_of(size, lora=0, targets="query_value", architecture="sde", **fields)
             1911,
         ),
         ("t5.1.1-base", None, 8, None, (64, 64), "adafactor", {"lora": 8}, 1482),
-        ("t5.1.1-small", None, 16, 4, (64, 64), "adafactor", {"dropout": 0.1, "remat": True}, 921),
+        ("t5.1.1-small", None, 16, 4, (64, 64), "adafactor", {"dropout": 0.1, "remat": True}, 895),
+        ("t5.1.1-small", None, 32, 8, (64, 64), "adafactor", {"dropout": 0.1, "remat": True}, 819),
         ("t5.1.1-small", None, 8, None, (64, 256), "adafactor", {"dropout": 0.1}, 2276),
         ("t5.1.1-small", None, 16, 4, (64, 64), "sgd", {}, 822),
         ("t5.1.1-small", None, 2, 1, (8, 8), "adafactor", {}, 649),
