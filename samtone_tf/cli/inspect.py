@@ -23,7 +23,9 @@ def run(arguments: list[str]) -> None:
         EXAMPLES,
     )
     parser.add_argument("--data", required=True, type=str, help=SOURCES_HELP)
-    parser.add_argument("--split", type=str, default="train", help="whose judgements")
+    parser.add_argument(
+        "--split", type=str, default=None, help="default: train, or the first there is"
+    )
     parser.add_argument(
         "--vocabulary",
         type=str,
@@ -31,9 +33,7 @@ def run(arguments: list[str]) -> None:
         help="SentencePiece model that counts tokens; default: one trained on the texts",
     )
     parser.add_argument("--query_length", type=int, default=64, help="tokens kept of a query")
-    parser.add_argument(
-        "--document_length", type=int, default=256, help="tokens kept of a document"
-    )
+    parser.add_argument("--document_length", type=int, default=256, help="of a document")
     parser.add_argument("--batch_size", type=int, default=512, help="where equal texts may meet")
     parser.add_argument(
         "--against",

@@ -49,10 +49,8 @@ def _counts(found: "Inspection") -> Iterator[str]:
     yield _row("relevant pairs", found.pairs.num, f"{per_query:.2f} per judged query")
     if found.pairs.negatives:
         yield _row("hard negatives", found.pairs.negatives)
-    yield _row("unanswerable", found.unanswerable_queries, "judged, no relevant document in corpus")
-    yield _row(
-        "unjudged", found.unjudged_queries, f"queries in none of {', '.join(found.compared)}"
-    )
+    yield _row("unanswerable", found.unanswerable_queries, "judged, but nothing relevant is there")
+    yield _row("unjudged", found.unjudged_queries, f"in none of {', '.join(found.compared)}")
     if found.absent_documents:
         yield _row("absent", found.absent_documents, "judged documents that the corpus lacks")
     if found.queries_that_are_documents:
@@ -117,11 +115,12 @@ def _splits(found: "Inspection") -> Iterator[str]:
     leaks = False
     for shared in found.shared:
         leaks |= bool(shared.shared_queries or shared.shared_pairs)
-        yield (
-            f"  {shared.split} in {shared.other}: queries {_of(shared.shared_queries, shared.queries)}"
-            f", pairs {_of(shared.shared_pairs, shared.pairs)}"
-            f", relevant documents {_of(shared.shared_documents, shared.documents)}"
+        parts = (
+            f"queries {_of(shared.shared_queries, shared.queries)}",
+            f"pairs {_of(shared.shared_pairs, shared.pairs)}",
+            f"relevant documents {_of(shared.shared_documents, shared.documents)}",
         )
+        yield from _wrap(f"{shared.split} in {shared.other}: {', '.join(parts)}")
     if leaks:
         yield from _wrap(
             "A query in both makes numbers look better than they are: take it out of train. "
