@@ -54,7 +54,7 @@ def _counts(found: "Inspection") -> Iterator[str]:
     if found.absent_documents:
         yield _row("absent", found.absent_documents, "judged documents that the corpus lacks")
     if found.queries_that_are_documents:
-        what = "judged queries whose text is a document's; see --drop_self of evaluate"
+        what = "their text is a document's: see --drop_self of evaluate"
         yield _row("also documents", found.queries_that_are_documents, what)
 
 
