@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 from samtone_tf.data.lengths import Lengths
 
 if TYPE_CHECKING:
-    from samtone_tf.data.inspection import Inspection
+    from samtone_tf.data.inspection import Inspection, Shared
 
 _BAR = 30  # characters
-_TEXT = 88
+_TEXT = 94
+_MUCH_CUT = 0.05  # of texts, from which a longer limit is worth a look
 MANY_UNIQUE = 0.9  # a rate from which both towers are worth a try; the paper names 17 % and 98 %
 
 
@@ -44,6 +45,7 @@ def _counts(found: "Inspection") -> Iterator[str]:
     yield _row("queries", found.queries)
     yield _row(f"judged in {found.split}", found.judged_queries)
     grades = ", ".join(f"{count:,} of grade {grade}" for grade, count in found.grades.items())
+    grades = f"all of grade {next(iter(found.grades))}" if len(found.grades) == 1 else grades
     yield _row("judgements", found.judgements, grades)
     per_query = found.pairs.num / max(1, found.judged_queries)
     yield _row("relevant pairs", found.pairs.num, f"{per_query:.2f} per judged query")
@@ -78,7 +80,9 @@ def _length(name: str, lengths: Lengths) -> Iterator[str]:
         share = _percent(count, lengths.counted)
         yield f"  {f'{first:,}–{last:,}':>15} {count:>10,} {share:>7}  {bar}".rstrip()
     cut, tokens = _percent(lengths.share_cut), _percent(lengths.share_of_tokens_cut)
-    yield f"  cut at {lengths.limit}: {cut} of {name} lose their end, {tokens} of all tokens"
+    double = f"; {2 * lengths.limit:,} would cut {_percent(lengths.share_cut_at_double)}"
+    more = double if lengths.share_cut > _MUCH_CUT else ""
+    yield f"  cut at {lengths.limit}: {cut} of {name} lose their end, {tokens} of all tokens{more}"
 
 
 def _repeats(found: "Inspection") -> Iterator[str]:
@@ -111,21 +115,29 @@ def _advice(found: "Inspection") -> Iterator[str]:
 def _splits(found: "Inspection") -> Iterator[str]:
     if not found.shared:
         return
-    yield "Shared between splits, by text"
-    leaks = False
+    yield f"{'Shared between splits, by text':<34}{'queries':>18}{'pairs':>20}{'documents':>20}"
     for shared in found.shared:
-        leaks |= bool(shared.shared_queries or shared.shared_pairs)
         parts = (
-            f"queries {_of(shared.shared_queries, shared.queries)}",
-            f"pairs {_of(shared.shared_pairs, shared.pairs)}",
-            f"relevant documents {_of(shared.shared_documents, shared.documents)}",
+            _of(shared.shared_queries, shared.queries),
+            _of(shared.shared_pairs, shared.pairs),
+            _of(shared.shared_documents, shared.documents),
         )
-        yield from _wrap(f"{shared.split} in {shared.other}: {', '.join(parts)}")
-    if leaks:
+        columns = "".join(f"{part:>20}" for part in parts)
+        yield f"  {f'{shared.split} in {shared.other}':<30}{columns}"
+    if any(shared.shared_queries and _is_leak(shared) for shared in found.shared):
         yield from _wrap(
-            "A query in both makes numbers look better than they are: take it out of train. "
-            "Documents in both are usual: the corpus is one."
+            "Queries that are trained on and judged make the numbers better than they are: take "
+            "them out of train."
         )
+    if any(shared.shared_documents and _is_leak(shared) for shared in found.shared):
+        yield from _wrap(
+            "Documents that answer in both are usual, since the corpus is one; numbers are "
+            "higher than on documents that no training query had."
+        )
+
+
+def _is_leak(shared: "Shared") -> bool:
+    return shared.other.startswith("train") and not shared.split.startswith("train")
 
 
 def _languages(found: "Inspection") -> Iterator[str]:
@@ -159,7 +171,7 @@ def _if(count: int, what: str) -> str:
 
 
 def _of(part: int, whole: int) -> str:
-    return f"{part:,} of {whole:,} ({_percent(part, whole)})"
+    return f"{part:,} of {whole:,} {_percent(part, whole):>7}"
 
 
 def _percent(part: float, whole: float = 1) -> str:

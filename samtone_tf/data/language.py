@@ -10,16 +10,17 @@ from collections.abc import Iterable
 
 # Words that are frequent in one language and rare in the others.
 _WORDS = {
-    "English": "the of and to in is that for with was are on what by from which this how",
+    "English": "the of and to in is that for with was are on what by from which this how who when "
+    "where why there their does did has have it be or an your can",
     "German": "der die und das ist nicht ein eine den mit von für auf dem wie im zu wird",
     "French": "le les des est une dans que pour du qui pas sur avec aux sont cette et ou",
     "Spanish": "el los las una que por con para del como más es fue son su al qué cuál",
-    "Italian": "il che di non per una sono della con è gli nel alla anche più dei come le",
-    "Portuguese": "o os um uma que não para com do da em por mais como foi são ao qual",
+    "Italian": "il che di non per una sono della con è gli nel alla anche più dei come",
+    "Portuguese": "os um uma que não para com da em por mais como foi são ao qual é na pela",
     "Dutch": "de het een van en niet dat zijn voor met op aan wordt ook bij naar wat",
-    "Polish": "nie się na jest że to jak przez dla po od oraz który są czy co z w",
+    "Polish": "nie się na jest że jak przez dla po od oraz który są czy co z w",
     "Swedish": "och att det som en på är av för den med till inte har ett var om",
-    "Turkish": "bir ve bu için ile olarak daha çok olan gibi ne de da en mi kadar",
+    "Turkish": "bir ve bu için ile olarak daha çok olan gibi ne mi kadar nedir hangi",
     "Vietnamese": "của và là có các được cho trong một không những người với khi này",
     "Indonesian": "yang dan di dengan untuk pada adalah dari ini itu dalam tidak oleh apa",
 }

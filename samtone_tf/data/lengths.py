@@ -26,6 +26,7 @@ class Lengths:
         longest: of the lengths.
         share_cut: of texts longer than `limit`.
         share_of_tokens_cut: of all tokens that lie beyond `limit`.
+        share_cut_at_double: of texts longer than twice the limit.
         histogram: (from, to, texts), each bin twice as wide as the one before.
     """
 
@@ -38,6 +39,7 @@ class Lengths:
     longest: int
     share_cut: float
     share_of_tokens_cut: float
+    share_cut_at_double: float
     histogram: tuple[tuple[int, int, int], ...]
 
 
@@ -83,6 +85,7 @@ def summarise(lengths: np.ndarray, limit: int, of: int) -> Lengths:
         longest=int(lengths.max()),
         share_cut=float((cut > 0).mean()),
         share_of_tokens_cut=float(cut.sum() / lengths.sum()),
+        share_cut_at_double=float((lengths > 2 * limit).mean()),
         histogram=_histogram(lengths),
     )
 

@@ -26,7 +26,7 @@ def test_text_and_json_say_the_same(tmp_path, vocabulary):
     cut = 100 * found["query_lengths"]["share_cut"]
     assert f"cut at 4: {cut:.1f} % of queries" in done.out
     assert found["shared"][0]["shared_queries"] == 60
-    assert "test in train: queries 60 of 60 (100.0 %)" in done.out
+    assert "60 of 60 100.0 %" in done.out
     assert not [path for path in tmp_path.iterdir() if "building" in path.name]
 
 

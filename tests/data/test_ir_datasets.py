@@ -123,17 +123,14 @@ def test_the_package_itself(monkeypatch, tmp_path):
         qrels_trec=str(tmp_path / "qrels"),
     )
     ir_datasets.registry.register("samtone-toy/dev", dataset)
-    try:
-        data = read_ir_datasets("samtone-toy/dev", "dev")
-        assert (data.documents, data.queries) == (PASSAGES, QUESTIONS)
-        assert data.qrels == {q: {d: 1} for q, d in ANSWERS.items()}
-        (tmp_path / "columns").mkdir()
-        table = tabulate_ir_datasets("samtone-toy/dev", "dev", tmp_path / "columns")
-        assert list(table.documents.texts) == list(PASSAGES.values())
-        stamp = ir_datasets_stamp("samtone-toy/dev", "dev")
-        assert "docs" in stamp[0]
-        with pytest.raises(ValueError, match=r"vaswani: test\. Received: train"):
-            read_ir_datasets("vaswani", "train")
-        assert "test" in ir_datasets_splits("beir/scifact")
-    finally:
-        del ir_datasets.registry["samtone-toy/dev"]
+    data = read_ir_datasets("samtone-toy/dev", "dev")
+    assert (data.documents, data.queries) == (PASSAGES, QUESTIONS)
+    assert data.qrels == {q: {d: 1} for q, d in ANSWERS.items()}
+    (tmp_path / "columns").mkdir()
+    table = tabulate_ir_datasets("samtone-toy/dev", "dev", tmp_path / "columns")
+    assert list(table.documents.texts) == list(PASSAGES.values())
+    stamp = ir_datasets_stamp("samtone-toy/dev", "dev")
+    assert "docs" in stamp[0]
+    with pytest.raises(ValueError, match=r"vaswani: test\. Received: train"):
+        read_ir_datasets("vaswani", "train")
+    assert "test" in ir_datasets_splits("beir/scifact")

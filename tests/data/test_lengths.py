@@ -15,6 +15,7 @@ def test_numbers_are_those_of_numpy():
     assert (found.median, found.longest) == (16, 300)
     assert found.percentile_95 == pytest.approx(40 + 0.7 * 260)  # place 5.7 of 6
     assert found.share_cut == pytest.approx(3 / 7)
+    assert found.share_cut_at_double == pytest.approx(2 / 7)
     assert found.share_of_tokens_cut == pytest.approx((1 + 24 + 284) / 391)
     assert found.histogram == (
         (1, 8, 2), (9, 16, 2), (17, 32, 1), (33, 64, 1), (65, 128, 0), (129, 256, 0), (257, 512, 1),
