@@ -115,15 +115,15 @@ def _advice(found: "Inspection") -> Iterator[str]:
 def _splits(found: "Inspection") -> Iterator[str]:
     if not found.shared:
         return
-    yield f"{'Shared between splits, by text':<34}{'queries':>18}{'pairs':>20}{'documents':>20}"
+    yield f"{'Shared between splits, by text':<30}{'queries':>23}{'pairs':>23}{'documents':>23}"
     for shared in found.shared:
         parts = (
             _of(shared.shared_queries, shared.queries),
             _of(shared.shared_pairs, shared.pairs),
             _of(shared.shared_documents, shared.documents),
         )
-        columns = "".join(f"{part:>20}" for part in parts)
-        yield f"  {f'{shared.split} in {shared.other}':<30}{columns}"
+        columns = "".join(f"{part:>23}" for part in parts)
+        yield f"  {f'{shared.split} in {shared.other}':<28}{columns}"
     if any(shared.shared_queries and _is_leak(shared) for shared in found.shared):
         yield from _wrap(
             "Queries that are trained on and judged make the numbers better than they are: take "

@@ -177,7 +177,7 @@ def test_the_text_says_it_in_lines_of_a_terminal(source):
         "beir:set, split train (the set has test, train)",
         "unique documents: 66.7 % (2)",
         "same_tower: query. The document side would push apart",
-        "test in train                         1 of 2  50.0 %",
+        "  test in train                      1 of 2  50.0 %          1 of 2  50.0 %",
         "Queries that are trained on and judged make the numbers better",
         "Documents that answer in both are usual",
         "Languages (a guess",
