@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 _BAR = 30  # characters
 _TEXT = 94
 _MUCH_CUT = 0.05  # of texts, from which a longer limit is worth a look
+HARDLY_EVER = 0.01  # other rows of a batch with the same document
 MANY_UNIQUE = 0.9  # a rate from which both towers are worth a try; the paper names 17 % and 98 %
 
 
@@ -21,12 +22,22 @@ def as_text(found: "Inspection") -> str:
     return "\n\n".join("\n".join(lines) for part in parts if (lines := list(part)))
 
 
-def same_tower_advice(unique_documents: float) -> str:
-    """Return what the rate of unique documents implies for `loss.same_tower`."""
+def same_tower_advice(unique_documents: float, same_document: float) -> str:
+    """Return what the pairs imply for `loss.same_tower`.
+
+    Args:
+        unique_documents: different documents for each pair, as the paper counts them.
+        same_document: other rows of a batch with a row's document, on average.
+    """
     if unique_documents >= MANY_UNIQUE:
         return (
             "same_tower: query is the safe choice; both is worth a try, since documents are as "
             "good as unique (MS MARCO: 98 %)."
+        )
+    if same_document < HARDLY_EVER:
+        return (
+            "same_tower: query is the safe choice; both is worth a try: few documents are unique, "
+            "but equal ones hardly ever meet in a batch of this size."
         )
     return (
         "same_tower: query. The document side would push apart documents that are the same: both "
@@ -104,7 +115,7 @@ def _advice(found: "Inspection") -> Iterator[str]:
             f"  unique {name}: {_percent(repeats.unique_rate)} ({repeats.different:,}); in a batch "
             f"{same:,.2f} other rows have the same {name[:-1].replace('querie', 'query')}"
         )
-    yield from _wrap(same_tower_advice(pairs.documents.unique_rate))
+    yield from _wrap(same_tower_advice(pairs.documents.unique_rate, pairs.same_document))
     if pairs.same_document > 0.5 or pairs.same_query > 0.5:
         yield from _wrap(
             "Equal texts often meet in a batch: leave loss.masks as it is, which keeps them from "

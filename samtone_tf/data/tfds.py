@@ -6,8 +6,10 @@ Which features are the question and the passage is known for some sets, told fro
 people use, or said. What is not prepared yet is downloaded only with `?download=true`.
 """
 
+import logging
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -117,7 +119,7 @@ class _Set:
         chosen = given | guessed
         passages = tuple((name, chosen.get("title", "")) for name in chosen["passage"].split(","))
         optional = {k: chosen.get(k, "") for k in ("question_id", "passage_id", "skip_if")}
-        said = ", ".join(f"{name} → {option}" for option, name in guessed.items())
+        said = ", ".join(f"{n} → {option}" for option, n in guessed.items() if n != option)
         return Recipe(chosen["question"], passages, **optional), said
 
     def _check_feature(self, feature: str) -> None:
@@ -132,12 +134,13 @@ class _Set:
         import tensorflow_datasets as tfds
 
         wanted = _nested(self.recipe.features())
-        dataset = self.builder.as_dataset(
-            split=split,
-            shuffle_files=False,
-            decoders=tfds.decode.PartialDecoding(wanted),
-            read_config=tfds.ReadConfig(interleave_cycle_length=1, try_autocache=False),
-        )
+        with _quiet():
+            dataset = self.builder.as_dataset(
+                split=split,
+                shuffle_files=False,
+                decoders=tfds.decode.PartialDecoding(wanted),
+                read_config=tfds.ReadConfig(interleave_cycle_length=1, try_autocache=False),
+            )
         bar = tqdm(
             tfds.as_numpy(dataset),
             desc=self.name,
@@ -205,6 +208,18 @@ def _open(name: str, options: Mapping[str, str]) -> Any:
     print(f"downloading {builder.info.full_name} to {builder.data_path}")
     builder.download_and_prepare()
     return builder
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without what TensorFlow Datasets says about its own use of what it deprecates."""
+    logger = logging.getLogger("absl")
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
 
 
 def _first_line(error: BaseException) -> str:

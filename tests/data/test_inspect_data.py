@@ -177,7 +177,7 @@ def test_the_text_says_it_in_lines_of_a_terminal(source):
         "beir:set, split train (the set has test, train)",
         "unique documents: 66.7 % (2)",
         "same_tower: query. The document side would push apart",
-        "  test in train                      1 of 2  50.0 %          1 of 2  50.0 %",
+        "  test in train                        1 of 2  50.0 %         1 of 2  50.0 %",
         "Queries that are trained on and judged make the numbers better",
         "Documents that answer in both are usual",
         "Languages (a guess",
@@ -187,9 +187,16 @@ def test_the_text_says_it_in_lines_of_a_terminal(source):
         assert words in text, words
 
 
-@pytest.mark.parametrize(("rate", "words"), [(0.98, "both is worth a try"), (0.17, "push apart")])
-def test_advice_follows_the_papers_two_sets(rate, words):
-    assert words in same_tower_advice(rate)
+@pytest.mark.parametrize(
+    ("rate", "meetings", "words"),
+    [
+        (0.98, 0.02, "documents are as good as unique (MS MARCO: 98 %)"),
+        (0.17, 0.3, "push apart documents that are the same"),
+        (0.7, 0.001, "equal ones hardly ever meet"),
+    ],
+)
+def test_advice_follows_the_papers_two_sets(rate, meetings, words):
+    assert words in same_tower_advice(rate, meetings)
 
 
 def test_bad_arguments_are_refused(source):

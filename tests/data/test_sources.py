@@ -1,6 +1,8 @@
 """Pins of data.sources: every kind is opened by its string, every other string is refused."""
 
 import json
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -52,6 +54,13 @@ def test_unknown_kinds_list_the_known(source):
     )
     with pytest.raises(ValueError, match=rf"{known}\. Received"):
         load_data(source)
+
+
+def test_nothing_that_only_some_sources_need_is_imported():
+    heavy = {"tensorflow", "tensorflow_datasets", "pyarrow", "ir_datasets", "keras"}
+    code = f"import sys, samtone_tf.data.sources; print(*{heavy} & sys.modules.keys())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "\n"
 
 
 def test_the_help_of_commands_names_every_kind():

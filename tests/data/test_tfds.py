@@ -72,7 +72,7 @@ def test_question_and_context_are_told_from_their_names(toy):
     assert [(data.queries[q][4:], data.documents[d].split()[1][:-1]) for q, d in data.pairs()] == [
         (data.queries[q][4:], data.queries[q][4:].removesuffix("s")) for q, _ in data.pairs()
     ]
-    assert data.notes == ("features read as: question → question, context → passage",)
+    assert data.notes == ("features read as: context → passage",)
     assert tfds_splits(f"toy_qa:1.0.0{toy}") == ("train", "validation")
     test = read_tfds(f"toy_qa:1.0.0{toy}", "validation")
     assert list(test.documents.values()) == ["Dogs bark."]
