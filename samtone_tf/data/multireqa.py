@@ -185,10 +185,10 @@ class _Sentences:
         contexts, self._starts, self._ends = (column.finish() for column in columns)
         self._ids = ids.finish()
         if not len(contexts):
+            found = f"{num_unknown} of others, such as {example!r}" if num_unknown else "no line"
             raise ValueError(
-                f"{files.candidates}: no candidate belongs to a context of {files.mrqa}. Received: "
-                f"{num_unknown} of others, such as {example!r}. Put MRQA's file of the same set "
-                "and split there."
+                f"{files.candidates}: no candidate belongs to a context of {files.mrqa}. "
+                f"Received: {found}. Put MRQA's file of the same set and split there."
             )
         order = np.argsort(contexts, kind="stable")
         self._order, self._sorted = order, contexts[order]

@@ -70,6 +70,8 @@ def test_candidates_of_absent_contexts_are_counted(tmp_path):
     write_candidates(candidates, ("Toy_aa1/_0_0", 0, 10), ("Toy_zz/_0_0", 0, 3))
     notes = read_multireqa(tmp_path, "train").notes
     assert notes == ("1 candidates are of contexts that are absent, such as Toy_zz/_0_0",)
+    put(candidates, "", zipped=True)
+    refuse(tmp_path, r"no candidate belongs to a context of .*Received: no line")
     write_candidates(candidates, ("Toy_zz/_0_0", 0, 3))
     refuse(tmp_path, r"no candidate belongs to a context of .*1 of others, such as 'Toy_zz/_0_0'")
 

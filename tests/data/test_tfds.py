@@ -190,6 +190,14 @@ def test_unknown_features_and_splits_list_the_known(toy):
     refuse(f"{name}&question=answers/answer_start&passage=context&title=", "'title='")
 
 
+def test_a_split_without_answers_is_named(tmp_path):
+    features = SQUAD | {"is_impossible": np.bool_}
+    rows = [squad_row("1", "Cats purr.", "who flies", is_impossible=True)]
+    where = prepare(tmp_path, "toy_empty", features, {"train": rows})
+    name = f"toy_empty:1.0.0{where}&skip_if=is_impossible"
+    refuse(name, r"toy_empty.*: expected rows with query and document\. Received: no row")
+
+
 def test_what_is_not_prepared_is_not_downloaded(tmp_path, monkeypatch):
     monkeypatch.setenv("TFDS_DATA_DIR", str(tmp_path))
     refuse("squad", rf"not in {tmp_path}.*Add \?download=true", FileNotFoundError)
