@@ -2,9 +2,10 @@
 
 Writes a file of made-up pairs, then, in processes of their own: reads it into columns and
 token ids (build), opens them again (reuse), draws batches, takes training steps with a
-`mini` encoder, and inspects the data (inspect; alone, it reads the file first). Each process may allocate at most `--limit` GB (RLIMIT_DATA: its private
-memory, TensorFlow's included; memory-mapped files are the system's to drop). Peaks are the
-largest resident set (VmHWM), and the part of it that is no file (RssAnon, sampled).
+`mini` encoder, and inspects the data (inspect; alone, it reads the file first). Each process
+may allocate at most `--limit` GB (RLIMIT_DATA: its private memory, TensorFlow's included;
+memory-mapped files are the system's to drop). Peaks are the largest resident set (VmHWM), and
+the part of it that is no file (RssAnon, sampled).
 
     python benchmarks/data_memory.py
     python benchmarks/data_memory.py --pairs 10000000 --limit 4 --folder /big/disk
