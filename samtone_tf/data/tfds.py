@@ -108,19 +108,31 @@ class _Set:
         given = {k: v.replace(".", "/") for k, v in options.items() if k in (*_FEATURES, "skip_if")}
         whole = self.builder.info.full_name.rpartition("/")[0]  # without the version
         recipe = RECIPES.get(whole) or RECIPES.get(whole.partition("/")[0])
-        if recipe and not given:
-            return recipe, ""
         guessed = {}
-        for option, column in (("question", "query"), ("passage", "document")):
-            if option not in given:
-                names = (column, *ALIASES[column])
-                found = [name for name in names if name in self._known]
-                guessed[option] = found[0] if found else column
+        if recipe is None:
+            guessed = {
+                option: self._guess(column)
+                for option, column in (("question", "query"), ("passage", "document"))
+                if option not in given
+            }
+            recipe = Recipe("")
         chosen = given | guessed
-        passages = tuple((name, chosen.get("title", "")) for name in chosen["passage"].split(","))
-        optional = {k: chosen.get(k, "") for k in ("question_id", "passage_id", "skip_if")}
+        if "passage" in chosen:
+            title = chosen.get("title", "")
+            passages = tuple((name, title) for name in chosen["passage"].split(","))
+            recipe = recipe._replace(passages=passages, long_answers=False)
+        elif "title" in chosen:
+            passages = tuple((name, chosen["title"]) for name, _ in recipe.passages)
+            recipe = recipe._replace(passages=passages)
+        names = ("question", "question_id", "passage_id", "skip_if")
+        recipe = recipe._replace(**{name: chosen[name] for name in names if name in chosen})
         said = ", ".join(f"{n} → {option}" for option, n in guessed.items() if n != option)
-        return Recipe(chosen["question"], passages, **optional), said
+        return recipe, said
+
+    def _guess(self, column: str) -> str:
+        """The feature with one of the names that people give to a column of pairs."""
+        names = (column, *ALIASES[column])
+        return next((name for name in names if name in self._known), column)
 
     def _check_feature(self, feature: str) -> None:
         if feature not in self._known:

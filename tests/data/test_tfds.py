@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from samtone_tf.data.sources import load_data, load_training_table
-from samtone_tf.data.tfds import read_tfds, tfds_splits, tfds_stamp
+from samtone_tf.data.tfds import _flat, read_tfds, tfds_splits, tfds_stamp
+from samtone_tf.data.tfds_recipes import RECIPES
 
 tfds = pytest.importorskip("tensorflow_datasets")
 
@@ -98,6 +99,9 @@ def test_a_recipe_knows_squad_and_its_questions_without_answer(tmp_path):
     assert data.queries == {"1": "who purrs"}
     assert list(data.documents.values()) == ["T Cats purr."]
     assert data.notes == ()
+    part = read_tfds(f"squad/v2.0:3.0.0{where}&passage=title", "train")  # the rest is the recipe's
+    assert part.queries == {"1": "who purrs"}
+    assert list(part.documents.values()) == ["T"]
 
 
 def test_a_recipe_builds_the_long_answers_of_natural_questions(tmp_path):
@@ -162,6 +166,24 @@ def test_a_recipe_takes_every_text_of_trivia_qa(tmp_path):
     assert list(data.documents.values()) == ["Cat Cats purr.", "Pets A cat purrs."]
     assert list(data.qrels) == ["tc_1"]
     assert len(data.qrels["tc_1"]) == 2
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "squad/v1.1",
+        "squad/v2.0",
+        "natural_questions/default",
+        "natural_questions/longt5",
+        "trivia_qa/rc",
+        "trivia_qa/unfiltered",
+        "mrqa/search_qa",
+    ],
+)
+def test_recipes_name_features_that_the_published_sets_have(name, tmp_path):
+    features = _flat(tfds.builder(name, data_dir=str(tmp_path)).info.features)
+    recipe = RECIPES.get(name) or RECIPES[name.partition("/")[0]]
+    assert set(recipe.features()) <= set(features)
 
 
 def test_columns_on_disk_are_kept_by_what_was_prepared(toy, tmp_path):
