@@ -1,13 +1,15 @@
 """Memory and time of training data at size, under a real limit.
 
 Writes a file of made-up pairs, then, in processes of their own: reads it into columns and
-token ids (build), opens them again (reuse), draws batches, and takes training steps with a
-`mini` encoder. Each process may allocate at most `--limit` GB (RLIMIT_DATA: its private
-memory, TensorFlow's included; memory-mapped files are the system's to drop). Peaks are the
-largest resident set (VmHWM), and the part of it that is no file (RssAnon, sampled).
+token ids (build), opens them again (reuse), draws batches, takes training steps with a
+`mini` encoder, and inspects the data (inspect; alone, it reads the file first). Each process
+may allocate at most `--limit` GB (RLIMIT_DATA: its private memory, TensorFlow's included;
+memory-mapped files are the system's to drop). Peaks are the largest resident set (VmHWM), and
+the part of it that is no file (RssAnon, sampled).
 
     python benchmarks/data_memory.py
     python benchmarks/data_memory.py --pairs 10000000 --limit 4 --folder /big/disk
+    python benchmarks/data_memory.py --pairs 10000000 --cases inspect
 """
 
 import argparse
@@ -21,6 +23,7 @@ import threading
 import time
 from pathlib import Path
 
+CASES = ("build", "reuse", "apart", "inspect")
 BATCH, STEPS = 256, 200
 LENGTHS = {"query_length": 16, "document_length": 24}
 
@@ -33,6 +36,7 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, nargs="*", default=[1_000_000])
     parser.add_argument("--limit", type=float, default=4.0, help="GB that a process may allocate")
     parser.add_argument("--folder", type=Path, help="where files go; a temporary one by default")
+    parser.add_argument("--cases", nargs="*", default=CASES, choices=CASES)
     parser.add_argument("--case", nargs=2, help=argparse.SUPPRESS)  # a child's work
     arguments = parser.parse_args()
     if arguments.case:
@@ -44,7 +48,7 @@ def main() -> None:
     for num_pairs in arguments.pairs:
         with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
             write_pairs(Path(folder) / "pairs.jsonl", num_pairs)
-            for case in ("build", "reuse", "apart"):
+            for case in arguments.cases:
                 print(f"{num_pairs:10,}  {run(case, folder, arguments.limit)}", flush=True)
 
 
@@ -80,6 +84,8 @@ def measure(case: str, folder: Path) -> dict:
     from samtone_tf.data.sources import load_training_table
     from samtone_tf.data.tokenizer import Tokenizer
 
+    if case == "inspect":
+        return inspect(folder) | peak.end()
     found = {}
     cache = Cache(folder / "cache")
     start = time.perf_counter()
@@ -117,6 +123,17 @@ def measure(case: str, folder: Path) -> dict:
     if case == "reuse":
         found["s per training step"] = train(batches, tokenizer)
     return found | peak.end()
+
+
+def inspect(folder: Path) -> dict:
+    """Seconds and some of what is found."""
+    from samtone_tf.data.cache import Cache
+    from samtone_tf.data.inspect_data import inspect_data
+
+    start = time.perf_counter()
+    found = inspect_data(f"pairs:{folder / 'pairs.jsonl'}", cache=Cache(folder / "cache"))
+    seconds = time.perf_counter() - start
+    return {"seconds": seconds, "pairs": found.pairs.num, "documents": found.documents}
 
 
 def train(batches, tokenizer) -> float:

@@ -20,6 +20,7 @@ _MODULES = {
     "Cache": "data.cache",
     "load_data": "data.sources",
     "load_training_table": "data.sources",
+    "inspect_data": "data.inspect_data",
     "Tokenizer": "data.tokenizer",
     "PairBatches": "data.pipeline",
     "T5Encoder": "towers.encoder",

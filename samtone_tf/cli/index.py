@@ -26,7 +26,7 @@ def run(arguments: list[str]) -> None:
         "--split",
         type=str,
         default=None,
-        help="whose queries measure the index; default: test, dev or train, the first there is",
+        help="whose queries measure the index; default: the first of test, dev, validation, train",
     )
     parser.add_argument("--overwrite", action="store_true", help="replace an index that is there")
     parsed = parser.parse_args(arguments)
@@ -57,7 +57,7 @@ def load_split(source: str, split: str | None):
     if split is not None:
         return load_data(source, split)
     errors = []
-    for name in ("test", "dev", "train"):
+    for name in ("test", "dev", "validation", "train"):
         try:
             return load_data(source, name)
         except ValueError as error:

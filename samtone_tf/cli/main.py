@@ -13,6 +13,7 @@ from samtone_tf.version import __version__
 
 COMMANDS = {
     "quickstart": "train, export, index, search and evaluate on docstrings; no downloads",
+    "inspect": "look into a data set before training on it",
     "train": "train a dual encoder on pairs of texts",
     "plan": "say what a training step needs, and whether it fits on a device",
     "export": "write the SavedModel of a trained run",

@@ -2,7 +2,10 @@
 
 from jsonargparse import ArgumentParser
 
-SOURCES_HELP = "beir:FOLDER, pairs:FILE (jsonl, tsv, csv) or docstrings"
+SOURCES_HELP = (
+    "beir:FOLDER, pairs:FILE (jsonl, tsv, csv, parquet or a Hugging Face folder), tfds:NAME, "
+    "ir_datasets:ID, multireqa:FOLDER, msmarco:FOLDER or docstrings; see docs/data.md"
+)
 
 
 def make_parser(name: str, description: str, usage: str, examples: str) -> ArgumentParser:

@@ -77,9 +77,9 @@ def text_field(record: dict, name: str, place: str) -> str:
         )
     value = record[name]
     if not isinstance(value, str):
+        shown = shorten(json.dumps(value, default=str))
         raise ValueError(
-            f"{place}: `{name}` must be a string. Received: {shorten(json.dumps(value))}. "
-            "Put it in quotes."
+            f"{place}: `{name}` must be a string. Received: {shown}. Put it in quotes."
         )
     return value
 

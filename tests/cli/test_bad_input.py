@@ -86,6 +86,18 @@ DATA = {
     "an empty pair": (pairs('{"query": "a", "document": " "}\n'), ["faq.jsonl:1", "`document`"]),
     "no pair": (pairs(""), ["faq.jsonl"]),
     "an unknown ending": (pairs("a\tb", "faq.xlsx"), ["faq.xlsx", ".jsonl, .tsv, .csv"]),
+    "a folder without rows": (
+        lambda tmp_path: text_folder(tmp_path).replace("beir", "pairs"),
+        ["letter.txt", "save_to_disk"],
+    ),
+    "no MS MARCO files": (
+        lambda tmp_path: text_folder(tmp_path).replace("beir", "msmarco"),
+        ["collection.tsv", "letter.txt"],
+    ),
+    "no MultiReQA files": (
+        lambda tmp_path: text_folder(tmp_path).replace("beir", "multireqa"),
+        ["candidates.json.gz", "letter.txt"],
+    ),
     "an unknown kind": (lambda tmp_path: "hdfs:somewhere", ["'hdfs:somewhere'", "beir:FOLDER"]),
     "no kind": (lambda tmp_path: str(tmp_path), ["beir:FOLDER"]),
 }

@@ -10,7 +10,17 @@ import samtone_tf
 from samtone_tf.cli import search
 from tests.cli.runner import ROOT, samtone, succeed
 
-COMMANDS = ("quickstart", "train", "plan", "export", "convert", "index", "search", "evaluate")
+COMMANDS = (
+    "quickstart",
+    "inspect",
+    "train",
+    "plan",
+    "export",
+    "convert",
+    "index",
+    "search",
+    "evaluate",
+)
 
 
 def python(*arguments):

@@ -195,7 +195,9 @@ def test_bad_rows_name_their_line(tmp_path, row, match):
 
 
 def test_bad_files_are_named(tmp_path):
-    refuse(tmp_path / "a.parquet", r"must end in \.jsonl, \.tsv, \.csv.*Received: .*a\.parquet")
+    refuse(
+        tmp_path / "a.xlsx", r"must end in \.jsonl, \.tsv, \.csv, \.parquet.*Received: .*a\.xlsx"
+    )
     refuse(tmp_path / "a.tsv", r"a\.tsv, which does not exist", FileNotFoundError)
     (tmp_path / "a.tsv").write_text("query\tdocument\n")
     refuse(tmp_path / "a.tsv", "expected rows .*Received: no row")

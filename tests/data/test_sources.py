@@ -1,17 +1,21 @@
 """Pins of data.sources: every kind is opened by its string, every other string is refused."""
 
 import json
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from samtone_tf.cli.parser import SOURCES_HELP
 from samtone_tf.data import sources
 from samtone_tf.data.cache import Cache
 from samtone_tf.data.pipeline import PairBatches
 from samtone_tf.data.sources import list_splits, load_data, load_training_table
 from samtone_tf.data.tokenizer import Tokenizer
 from tests import tiny
+from tests.data import replicas
 
 
 def test_pairs_and_beir_are_opened(tmp_path):
@@ -42,10 +46,26 @@ def test_docstrings_are_opened_without_a_place(monkeypatch):
     assert load_data("docstrings", "test") == "docstrings of test"
 
 
-@pytest.mark.parametrize("source", ["", "scifact", "/data/scifact", "BEIR:x", "tfds:x"])
+@pytest.mark.parametrize("source", ["", "scifact", "/data/scifact", "BEIR:x", "hdfs:x"])
 def test_unknown_kinds_list_the_known(source):
-    with pytest.raises(ValueError, match=r"beir:FOLDER, pairs:FILE\.jsonl, docstrings\. Received"):
+    known = (
+        "beir:FOLDER, pairs:FILE, tfds:NAME, ir_datasets:ID, multireqa:FOLDER, msmarco:FOLDER, "
+        "docstrings"
+    )
+    with pytest.raises(ValueError, match=rf"{known}\. Received"):
         load_data(source)
+
+
+def test_nothing_that_only_some_sources_need_is_imported():
+    heavy = {"tensorflow", "tensorflow_datasets", "pyarrow", "ir_datasets", "keras"}
+    code = f"import sys, samtone_tf.data.sources; print(*{heavy} & sys.modules.keys())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "\n"
+
+
+def test_the_help_of_commands_names_every_kind():
+    for kind in sources.SOURCES.values():
+        assert kind.example in SOURCES_HELP
 
 
 @pytest.mark.parametrize("source", ["beir", "beir:", "pairs:", "docstrings:numpy", "docstrings:"])
@@ -84,6 +104,47 @@ def write_beir(path):
 def source(request, tmp_path):
     write = {"pairs": write_pairs, "beir": write_beir}[request.param]
     return write(tmp_path / {"pairs": "a.jsonl", "beir": "b"}[request.param])
+
+
+@pytest.fixture(params=["parquet", "saved", "msmarco", "multireqa", "ir_datasets"])
+def replica(request, tmp_path, monkeypatch):
+    if request.param == "parquet":
+        return replicas.write_parquet(tmp_path / "a.parquet")
+    if request.param == "ir_datasets":
+        replicas.fake_ir_datasets(monkeypatch, replicas.put(tmp_path / "docs", "x"))
+        return "ir_datasets:toy"
+    write = {
+        "saved": replicas.write_saved_splits,
+        "msmarco": replicas.write_msmarco,
+        "multireqa": replicas.write_multireqa,
+    }
+    return write[request.param](tmp_path / "set")
+
+
+def test_every_layout_gives_the_same_from_disk_and_in_memory(replica, tmp_path):
+    data = load_data(replica)
+    assert data.source == replica
+    cache = Cache(tmp_path / "cache")
+    table = load_training_table(replica, "train", cache)
+    assert list(table.queries.texts) == list(data.queries.values())
+    assert list(table.documents.texts) == list(data.documents.values())
+    assert len(table.relevant()) == len(list(data.pairs()))
+    assert (table.source, table.split, table.notes) == (data.source, data.split, data.notes)
+    numbers = {"batch_size": 2, "num_negatives": int(bool(data.negatives))}
+    assert_same_batches(make(table, cache, **numbers), make(data, **numbers))
+    assert load_training_table(replica, "train", cache).content_hash == table.content_hash
+    assert cache.seen["pairs"] == "reused"
+    if replica != f"pairs:{tmp_path / 'a.parquet'}":
+        assert "train" in list_splits(replica)
+
+
+def test_splits_that_change_places_are_not_taken_for_each_other(tmp_path):
+    source = replicas.write_saved_splits(tmp_path / "set")
+    cache = Cache(tmp_path / "cache")
+    before = load_training_table(source, "train", cache).content_hash
+    for old, new in (("train", "x"), ("test", "train"), ("x", "test")):
+        (tmp_path / "set" / old).rename(tmp_path / "set" / new)
+    assert load_training_table(source, "train", cache).content_hash != before
 
 
 def make(data, cache=None, **arguments):
