@@ -10,7 +10,8 @@ class DataConfig:
     """Where the pairs come from and how they are cut into tokens.
 
     Args:
-        source: beir:FOLDER, pairs:FILE (jsonl, tsv, csv) or docstrings.
+        source: beir:FOLDER, pairs:FILE (jsonl, tsv, csv, parquet or a Hugging Face folder),
+            tfds:NAME, ir_datasets:ID, multireqa:FOLDER, msmarco:FOLDER or docstrings.
         split: whose judgements are the training pairs.
         query_length: tokens of a query, the end token included.
         document_length: tokens of a document, the end token included.
