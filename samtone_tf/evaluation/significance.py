@@ -1,0 +1,163 @@
+"""Whether two runs differ by more than chance: paired tests over queries, and Holm's correction.
+
+The randomisation test asks how often a difference as large would appear if, for each
+query, it were a coin's choice which run is which (Fisher; for retrieval Smucker, Allan and
+Carterette 2007, *A Comparison of Statistical Significance Tests for Information Retrieval
+Evaluation*). The paired t test asks the same of a normal distribution.
+"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from tqdm import tqdm
+
+from samtone_tf.index.base import check_k
+
+DRAWS = 100_000
+EXACT_UP_TO = 20
+"""Queries with a difference for which all 2^n sign patterns are tried instead of a sample."""
+
+_CELLS = 1 << 21
+"""Signs held at once: 16 MiB, however many draws and queries there are."""
+
+
+def randomisation_test(differences: np.ndarray, draws: int = DRAWS, seed: int = 0) -> np.ndarray:
+    """Two-sided p values of the paired randomisation test on the mean, float64 `(M,)`.
+
+    Exact where at most 20 queries differ: the share of the sign patterns whose mean is at
+    least as far from 0. Otherwise `(1 + b) / (1 + draws)`, with b such patterns among
+    those drawn, which is never 0 and errs on the safe side (Phipson and Smyth 2010).
+
+    Args:
+        differences: floats `(Q, M)`, one run's values minus the other's.
+        draws: int ≥ 1, sign patterns drawn where there are too many to try all.
+        seed: int; equal seeds give equal p values.
+    """
+    draws = check_k(draws, "draws")
+    differences = _check(differences)
+    p = np.empty(differences.shape[1])
+    many = np.count_nonzero(differences, axis=0) > EXACT_UP_TO
+    for column in np.flatnonzero(~many):
+        p[column] = _exact(differences[:, column])
+    if many.any():
+        p[many] = _sampled(differences[:, many], draws, seed)
+    return p
+
+
+def _exact(differences: np.ndarray) -> float:
+    sums = np.zeros(1)
+    for difference in differences[differences != 0]:
+        sums = np.concatenate([sums + difference, sums - difference])
+    return float(np.mean(np.abs(sums) >= _least(differences)))
+
+
+def _sampled(differences: np.ndarray, draws: int, seed: int) -> np.ndarray:
+    # A query without any difference has no sign to flip.
+    differences = differences[np.any(differences != 0, axis=1)]
+    least = np.array([_least(column) for column in differences.T])
+    total = differences.sum(axis=0)
+    rng = np.random.default_rng(seed)
+    num = len(differences)
+    rows = max(1, _CELLS // num)
+    extreme = np.zeros(len(total), np.int64)
+    bar = tqdm(total=draws, desc="randomise", unit=" draws", delay=3, leave=False, disable=None)
+    with bar:
+        for start in range(0, draws, rows):
+            size = min(rows, draws - start)
+            bits = np.unpackbits(
+                rng.integers(0, 256, (size, -(-num // 8)), np.uint8), axis=1, count=num
+            )
+            sums = total - 2 * (bits.astype(np.float64) @ differences)
+            extreme += np.count_nonzero(np.abs(sums) >= least, axis=0)
+            bar.update(size)
+    return (1 + extreme) / (1 + draws)
+
+
+def _least(differences: np.ndarray) -> float:
+    """The size of a sum that counts as at least as large as that of all; allows for rounding."""
+    return abs(math.fsum(differences)) - 1e-12 * float(np.abs(differences).sum())
+
+
+def t_test(differences: np.ndarray) -> np.ndarray:
+    """Two-sided p values of the paired t test on the mean, float64 `(M,)`.
+
+    Without any difference p is 1; for one query there is no test and p is NaN.
+
+    Args:
+        differences: floats `(Q, M)`, one run's values minus the other's.
+    """
+    differences = _check(differences)
+    num = len(differences)
+    if num < 2:
+        return np.full(differences.shape[1], np.nan)
+    means, deviations = differences.mean(axis=0), differences.std(axis=0, ddof=1)
+    return np.array(
+        [
+            _t_tail(mean * math.sqrt(num) / deviation, num - 1) if deviation else float(mean == 0)
+            for mean, deviation in zip(means.tolist(), deviations.tolist(), strict=True)
+        ]
+    )
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """P values corrected for their number: below α with chance α at most if nothing differs.
+
+    The i-th smallest of m is multiplied by m − i + 1, and never falls below the one before
+    it (Holm 1979). NaN, where there was no test, stays NaN and is not counted.
+
+    Args:
+        p_values: of all tests that were made, in any order.
+    """
+    p = np.asarray(p_values, np.float64)
+    corrected = np.full(p.shape, np.nan)
+    tested = np.flatnonzero(~np.isnan(p))
+    order = tested[np.argsort(p[tested], kind="stable")]
+    factors = np.arange(len(order), 0, -1)
+    corrected[order] = np.minimum(1, np.maximum.accumulate(p[order] * factors))
+    return corrected.tolist()
+
+
+def _check(differences: np.ndarray) -> np.ndarray:
+    differences = np.asarray(differences, np.float64)
+    if differences.ndim != 2 or not len(differences) or not np.isfinite(differences).all():
+        raise ValueError(
+            "`differences` must be a finite matrix with a row per query. "
+            f"Received: shape={differences.shape}. Subtract the scores of the same queries."
+        )
+    return differences
+
+
+def _t_tail(t: float, freedom: int) -> float:
+    """P(|T| ≥ |t|) for Student's t: I_x(f / 2, 1 / 2) with x = f / (f + t²)."""
+    return _incomplete_beta(freedom / 2, 0.5, freedom / (freedom + t * t))
+
+
+def _incomplete_beta(a: float, b: float, x: float) -> float:
+    """Regularised incomplete beta function I_x(a, b) by its continued fraction (DLMF 8.17.22)."""
+    if x <= 0 or x >= 1:
+        return float(x >= 1)
+    if x > (a + 1) / (a + b + 2):  # where the fraction converges slowly, its mirror does not
+        return 1 - _incomplete_beta(b, a, 1 - x)
+    log_front = (
+        math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)
+    )
+    return math.exp(log_front) / a * _beta_fraction(a, b, x)
+
+
+def _beta_fraction(a: float, b: float, x: float) -> float:
+    """1 / (1 + d₁ / (1 + d₂ / (1 + …))), by Lentz's method."""
+    tiny = 1e-300
+    value, upper, lower = 1.0, 1 / tiny, 1.0
+    for place in range(1, 10_000):
+        m = place // 2
+        if place % 2:
+            d = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
+        else:
+            d = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
+        lower = 1 / (1 + d * lower or tiny)
+        upper = 1 + d / upper or tiny
+        value *= upper * lower
+        if abs(upper * lower - 1) < 1e-15:
+            break
+    return value
