@@ -17,7 +17,8 @@ COMMANDS = {
     "export": "write the SavedModel of a trained run",
     "index": "encode a corpus and build a search index",
     "search": "ask an index questions",
-    "evaluate": "judge an exported model on a data set",
+    "evaluate": "judge an exported model on a data set, or a suite of them",
+    "compare": "test whether runs differ by more than chance",
 }
 
 USAGE = """usage: samtone COMMAND [options]

@@ -33,7 +33,9 @@ class Estimate(NamedTuple):
         return self._asdict()
 
 
-def bootstrap_means(values: np.ndarray, draws: int = DRAWS, seed: int = 0) -> np.ndarray:
+def bootstrap_means(
+    values: np.ndarray, draws: int = DRAWS, seed: int | np.random.SeedSequence = 0
+) -> np.ndarray:
     """Means of resampled queries, float64 `(draws, M)`.
 
     All columns are resampled with the same queries, so differences of columns are paired.
@@ -41,7 +43,7 @@ def bootstrap_means(values: np.ndarray, draws: int = DRAWS, seed: int = 0) -> np
     Args:
         values: floats `(Q, M)`, a row per query and a column per measure.
         draws: int ≥ 1, how often Q queries are drawn.
-        seed: int; equal seeds give equal means.
+        seed: int or NumPy's SeedSequence; equal seeds give equal means.
 
     Raises:
         ValueError: `values` are not a finite matrix with at least one row.
