@@ -1,4 +1,4 @@
-"""`samtone compare`: two or more runs on one data set, or a suite → what differs, and is it chance."""
+"""`samtone compare`: two or more runs, on one data set or a suite → what is more than chance."""
 
 import json
 from pathlib import Path
@@ -71,9 +71,12 @@ def _compare(parsed):
     """One comparison per data set; one data set in memory at a time."""
     from samtone_tf.data.sources import load_data
     from samtone_tf.evaluation.comparison import compare_runs
+    from samtone_tf.evaluation.measure_names import parse_measures
     from samtone_tf.evaluation.measures import MEASURES
     from samtone_tf.evaluation.trec import read_run
 
+    if parsed.measures:
+        parse_measures(parsed.measures)  # raises before anything is read
     settings = {
         "moved_by": parsed.moved_by,
         "num_moved": parsed.moved,
