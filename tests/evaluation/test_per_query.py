@@ -1,4 +1,4 @@
-"""Pins of evaluation.per_query and whole_file: values come back as they were, whole or not at all."""
+"""Pins of evaluation.per_query and whole_file: values come back exactly; whole or not at all."""
 
 import csv
 
