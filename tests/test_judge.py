@@ -42,16 +42,18 @@ def test_measures_of_exact_search_by_hand(encoder):
 
 def test_exact_search_stands_beside_the_index(encoder):
     result = evaluate_model(encoder, tiny.data(), search="scann", bm25=True)
-    assert [row["search"] for row in result.rows()] == ["exact", "scann", "bm25"]
+    assert [row["system"] for row in result.rows()] == ["exact", "scann", "bm25"]
     assert set(result.index_recall) == {"scann"}
     assert result.index_recall["scann"]["recall@10"] == 1.0
+    assert result.model["fingerprint"] == encoder.fingerprint
+    assert result.model["lengths"] == encoder.lengths
     for name, value in result.scores["exact"].mean.items():
         assert result.scores["scann"].mean[name] == pytest.approx(value, abs=0.02)
 
 
 def test_exact_search_alone(encoder):
     result = evaluate_model(encoder, tiny.data(), search="exact")
-    assert [row["search"] for row in result.rows()] == ["exact"]
+    assert [row["system"] for row in result.rows()] == ["exact"]
     assert result.index_recall == {}
 
 
