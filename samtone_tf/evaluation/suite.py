@@ -25,11 +25,11 @@ CQADUPSTACK = (
 )  # fmt: skip
 """The parts of CQADupStack, which counts as one set: the mean over them."""
 
-MULTIREQA = (
-    "SearchQA", "TriviaQA", "HotpotQA", "NaturalQuestions", "SQuAD",
-    "BioASQ", "RelationExtraction", "TextbookQA",
-)  # fmt: skip
-"""The 8 sets of MultiReQA; the first five have training pairs too."""
+MULTIREQA = {
+    "SearchQA": "dev", "TriviaQA": "dev", "HotpotQA": "dev", "NaturalQuestions": "dev",
+    "SQuAD": "dev", "BioASQ": "test", "RelationExtraction": "test", "TextbookQA": "test",
+}  # fmt: skip
+"""The 8 sets of MultiReQA, and the split that it judges: MRQA's dev where there is a train."""
 
 
 @dataclass(frozen=True)
@@ -118,17 +118,13 @@ def find_suite(suite: str | Path | Suite, root: str | Path | None = None) -> Sui
 
 
 def source_of(one: SuiteSet, root: str | Path | None) -> str:
-    """The source of a set, `{root}` filled in; a MultiReQA set may also lie in BEIR's layout.
+    """The source of a set, `{root}` filled in.
 
     Args:
         one: the set.
         root: folder that holds the sets; None where no source needs it.
     """
-    source = one.data if root is None else one.data.replace("{root}", str(root))
-    kind, _, place = source.partition(":")
-    if kind == "multireqa" and any(Path(place).glob("corpus.jsonl*")):
-        return f"beir:{place}"
-    return source
+    return one.data if root is None else one.data.replace("{root}", str(root))
 
 
 def read_suite(path: str | Path) -> Suite:
@@ -253,7 +249,9 @@ def _beir() -> Suite:
 
 
 def _multireqa() -> Suite:
-    sets = [SuiteSet(name, f"multireqa:{{root}}/{name}") for name in MULTIREQA]
+    sets = [
+        SuiteSet(name, f"multireqa:{{root}}/{name}", split) for name, split in MULTIREQA.items()
+    ]
     return make_suite("multireqa", sets, measures=("P@1", "MRR"), references="multireqa")
 
 

@@ -31,14 +31,19 @@ def test_beir_has_18_rows_and_one_of_them_12_parts(tmp_path):
     assert suite.measures[0] == "nDCG@10"
 
 
-def test_multireqa_has_8_sets_and_takes_beir_folders_too(tmp_path):
+def test_multireqa_has_8_sets_and_judges_dev_where_there_is_train(tmp_path):
     suite = find_suite("multireqa", tmp_path)
     assert list(suite.rows) == list(MULTIREQA)
+    assert len(suite.rows) == 8
     assert suite.measures == ("P@1", "MRR")
-    assert source_of(suite.sets[0], tmp_path) == f"multireqa:{tmp_path}/SearchQA"
-    (tmp_path / "SearchQA").mkdir()
-    (tmp_path / "SearchQA" / "corpus.jsonl.gz").touch()
-    assert source_of(suite.sets[0], tmp_path) == f"beir:{tmp_path}/SearchQA"
+    assert source_of(suite.sets[0], "/data") == "multireqa:/data/SearchQA"
+    splits = {one.name: one.split for one in suite.sets}
+    assert [name for name, split in splits.items() if split == "test"] == [
+        "BioASQ",
+        "RelationExtraction",
+        "TextbookQA",
+    ]
+    assert set(splits.values()) == {"dev", "test"}
 
 
 YAML = """
