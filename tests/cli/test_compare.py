@@ -24,7 +24,7 @@ def place(tmp_path_factory):
     for name in ("first", "second"):
         tiny.write_beir(top / name)
     ids = list(tiny.data().qrels)
-    right = {q: {f"d{q[1:]}": 2.0, "d0": 1.0, "d1": 0.5} for q in ids}
+    right = {q: {"d0": 1.0, "d1": 0.5, f"d{q[1:]}": 2.0} for q in ids}
     wrong = {q: {"d0": 1.0, "d1": 0.5} for q in ids}
     half = {q: (right if i % 2 else wrong)[q] for i, q in enumerate(ids)}
     for name, run in {"right": right, "wrong": wrong, "half": half}.items():
@@ -83,7 +83,7 @@ def test_one_command_judges_a_suite_and_compare_takes_its_runs(place, tmp_path):
     runs = tmp_path / "out" / "runs"
     out = succeed("compare", runs / "exact", runs / "bm25", *suite, "--measures", "P@1").out
     assert "significant: bm25 is better than exact by P@1" in out
-    assert "--overwrite" in refuse("evaluate", *model, *suite, "--out", place)
+    assert "which holds something else" in refuse("evaluate", *model, *suite, "--out", place)
     line = refuse("evaluate", *model, *suite, "--out", tmp_path / "out", "--depth", "3")
     assert "depth=1000, not 3" in line
 
