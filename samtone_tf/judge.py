@@ -53,14 +53,14 @@ def evaluate_model(
     measures = check_arguments(search, depth, measures)
     search = resolve_kind(search)
     encoder = model if isinstance(model, SavedEncoder) else SavedEncoder(model)
-    vectors = encoder.encode_document(list(data.documents.values()))
-    built = build_index(search, vectors, list(data.documents), model=encoder.fingerprint)
-    indexes = [built.exact] if search == "exact" else [built.exact, built.index]
     runs = {}
-    if bm25:
+    if bm25:  # first: where bm25s is missing, that is said before the corpus is encoded
         queries = {i: data.queries[i] for i in data.qrels if i in data.queries}
         exclude = self_retrieval_ids(data) if drops_self(data, drop_self) else None
         runs["bm25"] = bm25_run(data.documents, queries, depth, exclude=exclude)
+    vectors = encoder.encode_document(list(data.documents.values()))
+    built = build_index(search, vectors, list(data.documents), model=encoder.fingerprint)
+    indexes = [built.exact] if search == "exact" else [built.exact, built.index]
     result = evaluate(
         data,
         encoder.encode_query,

@@ -75,6 +75,7 @@ def _evaluate_set(parsed) -> None:
     from samtone_tf.evaluation.measures import MEASURES
     from samtone_tf.evaluation.per_query import write_per_query
     from samtone_tf.evaluation.trec import write_run
+    from samtone_tf.evaluation.whole_file import write_lines
     from samtone_tf.export.saved_encoder import SavedEncoder, check_saved_model
     from samtone_tf.judge import check_arguments, evaluate_model
 
@@ -103,7 +104,7 @@ def _evaluate_set(parsed) -> None:
     if parsed.out:
         side = str(Path(parsed.per_query).absolute()) if parsed.per_query else None
         content = {**result.to_json(), "per_query": side}
-        Path(parsed.out).write_text(json.dumps(content, indent=2) + "\n", "utf-8")
+        write_lines(parsed.out, [json.dumps(content, indent=2) + "\n"])
 
 
 def _evaluate_suite(parsed) -> None:

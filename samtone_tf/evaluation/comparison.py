@@ -175,36 +175,20 @@ def compare_runs(
         raise ValueError(
             f"`runs` must hold two runs or more. Received: {list(runs)}. Name another run."
         )
-    notes = list(data.notes)
-    for name, run in runs.items():
-        notes += _check_run(name, run, data)
-    exclude = self_retrieval_ids(data) if drops_self(data, drop_self) else {}
-    depth = max(len(hits) for run in runs.values() for hits in run.values())
-    notes += notes_on_cutoffs(cutoffs, depth, len(data.documents))
-    scores = {
-        name: measure(cut_run(run, depth, exclude), data.qrels, cutoffs)
-        for name, run in runs.items()
-    }
-    notes += [
-        f"{name}: {found.num_unanswered} judged queries are not in the run and count 0: "
-        + first_names(found.unanswered)
-        for name, found in scores.items()
-        if found.unanswered
-    ]
+    scores, notes = _judge(runs, data, cutoffs, drop_self)
     values = {name: matrix(found) for name, found in scores.items()}
+    column = list(cutoffs).index(moved_by)
     differences, moved = [], []
     for first, second in combinations(runs, 2):
         found = values[second] - values[first]
         differences += _differences(first, second, list(cutoffs), found, seed)
-        column = list(cutoffs).index(moved_by)
+        pairs = zip(
+            scores[first].per_query, values[first][:, column], values[second][:, column],
+            strict=True,
+        )  # fmt: skip
         moves = [
-            Move(first, second, query_id, data.queries.get(query_id, ""), *pair)
-            for query_id, *pair in zip(
-                scores[first].per_query,
-                values[first][:, column].tolist(),
-                values[second][:, column].tolist(),
-                strict=True,
-            )
+            Move(first, second, query_id, data.queries.get(query_id, ""), float(one), float(other))
+            for query_id, one, other in pairs
         ]
         moved += _most_moved(moves, num_moved)
     comparison = Comparison(
@@ -216,7 +200,7 @@ def compare_runs(
         moved_by=moved_by,
         moved=tuple(moved),
         seed=seed,
-        notes=tuple(notes),
+        notes=(*data.notes, *notes),
     )
     return correct([comparison])[0]
 
@@ -245,6 +229,30 @@ def correct(comparisons: Sequence[Comparison]) -> list[Comparison]:
         )
         for one in comparisons
     ]
+
+
+def _judge(
+    runs: Mapping[str, Run],
+    data: RetrievalData,
+    cutoffs: Mapping[str, int | None],
+    drop_self: bool | None,
+) -> tuple[dict[str, Scores], list[str]]:
+    """What each run is worth, and what there is to say."""
+    notes = [note for name, run in runs.items() for note in _check_run(name, run, data)]
+    exclude = self_retrieval_ids(data) if drops_self(data, drop_self) else {}
+    depth = max(len(hits) for run in runs.values() for hits in run.values())
+    notes += notes_on_cutoffs(cutoffs, depth, len(data.documents))
+    scores = {
+        name: measure(cut_run(run, depth, exclude), data.qrels, cutoffs)
+        for name, run in runs.items()
+    }
+    notes += [
+        f"{name}: {found.num_unanswered} judged queries are not in the run and count 0: "
+        + first_names(found.unanswered)
+        for name, found in scores.items()
+        if found.unanswered
+    ]
+    return scores, notes
 
 
 def _moved_by(name: str | None, measures: list[str]) -> str:
