@@ -166,11 +166,20 @@ def read_suite(path: str | Path) -> Suite:
     _check_fields(content, ("name", "measures", "references", "sets"), str(path))
     fields = {key: content[key] for key in ("name", "references") if content.get(key)}
     if content.get("measures"):
-        fields["measures"] = tuple(parse_measures(content["measures"]))
+        fields["measures"] = tuple(parse_measures(_names(content["measures"], path)))
     return make_suite(
-        fields.pop("name", path.stem),
+        str(fields.pop("name", path.stem)),
         [_set(entry, f"{path}, set {number}") for number, entry in enumerate(content["sets"], 1)],
         **fields,
+    )
+
+
+def _names(measures: Any, path: Path) -> str | list[str]:
+    if isinstance(measures, str | list):
+        return measures
+    raise ValueError(
+        f"`measures` of a suite must be text or a list. Received: {measures!r} in {path}. "
+        "Write for example measures: nDCG@10 R@100."
     )
 
 
@@ -199,8 +208,9 @@ def _set(entry: Any, place: str) -> SuiteSet:
             f"A set must be a mapping with `name` and `data`. Received: {entry!r} in {place}."
         )
     _check_fields(entry, tuple(SuiteSet.__dataclass_fields__), place)
-    for key in ("name", "data"):
-        if not isinstance(entry.get(key), str):
+    for key in ("name", "data", "split", "group"):
+        given = entry.get(key) if key in ("name", "data") else entry.get(key, "test") or "test"
+        if not isinstance(given, str):
             raise ValueError(
                 f"A set must have a text as `{key}`. Received: {entry.get(key)!r} in {place}."
             )
