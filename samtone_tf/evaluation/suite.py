@@ -208,9 +208,9 @@ def _set(entry: Any, place: str) -> SuiteSet:
             f"A set must be a mapping with `name` and `data`. Received: {entry!r} in {place}."
         )
     _check_fields(entry, tuple(SuiteSet.__dataclass_fields__), place)
-    for key in ("name", "data", "split", "group"):
-        given = entry.get(key) if key in ("name", "data") else entry.get(key, "test") or "test"
-        if not isinstance(given, str):
+    entry = {key: value for key, value in entry.items() if value is not None}
+    for key in ("name", "data", *(entry.keys() & {"split", "group"})):
+        if not isinstance(entry.get(key), str):
             raise ValueError(
                 f"A set must have a text as `{key}`. Received: {entry.get(key)!r} in {place}."
             )
