@@ -52,6 +52,10 @@ _MODULES = {
     "load_index": "index.store",
     "evaluate": "evaluation.evaluate",
     "evaluate_model": "judge",
+    "evaluate_suite": "judge_suite",
+    "compare_runs": "evaluation.comparison",
+    "read_run": "evaluation.trec",
+    "write_run": "evaluation.trec",
     "Retriever": "retriever",
 }
 

@@ -16,7 +16,7 @@ LADDER = [
     ["index", "evaluation", "mining"],
     ["dual_encoder", "merge", "tensorflow_encode", "tensorflow_step", "distribution", "workers"],
     ["training", "export"],
-    ["retriever", "judge"],
+    ["retriever", "judge", "judge_suite"],
     ["analysis"],
     ["cli"],
 ]

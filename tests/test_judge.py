@@ -1,6 +1,7 @@
 """Pins of judge: rows of a judged export, their values against loops, depth, refusals."""
 
 import math
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -42,16 +43,18 @@ def test_measures_of_exact_search_by_hand(encoder):
 
 def test_exact_search_stands_beside_the_index(encoder):
     result = evaluate_model(encoder, tiny.data(), search="scann", bm25=True)
-    assert [row["search"] for row in result.rows()] == ["exact", "scann", "bm25"]
+    assert [row["system"] for row in result.rows()] == ["exact", "scann", "bm25"]
     assert set(result.index_recall) == {"scann"}
     assert result.index_recall["scann"]["recall@10"] == 1.0
+    assert result.model["fingerprint"] == encoder.fingerprint
+    assert result.model["lengths"] == encoder.lengths
     for name, value in result.scores["exact"].mean.items():
         assert result.scores["scann"].mean[name] == pytest.approx(value, abs=0.02)
 
 
 def test_exact_search_alone(encoder):
     result = evaluate_model(encoder, tiny.data(), search="exact")
-    assert [row["search"] for row in result.rows()] == ["exact"]
+    assert [row["system"] for row in result.rows()] == ["exact"]
     assert result.index_recall == {}
 
 
@@ -103,7 +106,12 @@ def test_every_judged_query_counts(encoder):
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [({"search": "faiss"}, "'faiss'"), ({"depth": 0}, "depth=0"), ({"depth": -1}, "depth=-1")],
+    [
+        ({"search": "faiss"}, "'faiss'"),
+        ({"depth": 0}, "depth=0"),
+        ({"depth": -1}, "depth=-1"),
+        ({"measures": "P@0"}, "'P@0'"),
+    ],
     ids=str,
 )
 def test_bad_arguments_are_refused_before_the_corpus_is_encoded(
@@ -114,6 +122,15 @@ def test_bad_arguments_are_refused_before_the_corpus_is_encoded(
     )
     with pytest.raises(ValueError, match=f"Received: .*{message}"):
         evaluate_model(encoder, tiny.data(), **arguments)
+
+
+def test_a_missing_bm25_is_said_before_the_corpus_is_encoded(encoder, monkeypatch):
+    monkeypatch.setitem(sys.modules, "bm25s", None)
+    monkeypatch.setattr(
+        SavedEncoder, "encode_document", lambda *_: pytest.fail("encoded the corpus first")
+    )
+    with pytest.raises(ImportError, match="mining"):
+        evaluate_model(encoder, tiny.data(), search="exact", bm25=True)
 
 
 def test_no_judged_query_is_an_error(encoder):

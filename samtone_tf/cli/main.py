@@ -20,7 +20,8 @@ COMMANDS = {
     "convert": "write a model for another tool, or a published one as a run",
     "index": "encode a corpus and build a search index",
     "search": "ask an index questions",
-    "evaluate": "judge an exported model on a data set",
+    "evaluate": "judge an exported model on a data set, or a suite of them",
+    "compare": "test whether runs differ by more than chance",
 }
 
 USAGE = """usage: samtone COMMAND [options]

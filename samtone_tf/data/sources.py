@@ -129,6 +129,18 @@ def list_splits(source: str) -> tuple[str, ...]:
     return known.splits(place)
 
 
+def check_data(source: str, split: str) -> None:
+    """Raise what `load_data` would for a data set that is not there, without reading it.
+
+    Args:
+        source: as for `load_data`. What is no file is only checked for its name.
+        split: as for `load_data`.
+    """
+    known, place = _find(source)
+    if known.files is not None:
+        known.files(place, split)
+
+
 def _hash_files(files: tuple[Path, ...], split: str, options: str) -> str:
     """Hash of the contents of files, wherever their folder is, and of how they are read."""
     digest = hashlib.blake2b(f"{FORMAT} {split} {options}".encode(), digest_size=16)

@@ -7,13 +7,14 @@ An approximate index works harder the more it is asked for, so each of its measu
 comes from the search that its user would make: one for 10, or a deep one.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from samtone_tf.data.records import RetrievalData
-from samtone_tf.evaluation.evaluation import Evaluation
+from samtone_tf.evaluation.evaluation import Evaluation, estimate_all, estimate_losses
+from samtone_tf.evaluation.measure_names import cutoff_of, parse_measures
 from samtone_tf.evaluation.measures import MEASURES, Scores, measure
 from samtone_tf.evaluation.retrieval import (
     Exclude,
@@ -41,8 +42,12 @@ def evaluate(
     depth: int = 1000,
     drop_self: bool | None = None,
     runs: Mapping[str, Run] | None = None,
+    measures: str | Iterable[str] = MEASURES,
+    seed: int = 0,
 ) -> Evaluation:
     """Encode the judged queries, search every index, judge every run.
+
+    Every mean comes with a 95 % bootstrap interval over the queries.
 
     An index's loss is computed when an `ExactIndex` over the same documents is among
     `indexes`. An approximate index is searched twice: measures with a cutoff up to 10
@@ -58,8 +63,11 @@ def evaluate(
         drop_self: leave out the document that is the query itself. None does so for data
             whose source names ArguAna or Quora, and says so in the notes.
         runs: further runs to judge beside them, by name, such as BM25's.
+        measures: names of ir_measures, a list or one string, such as `"nDCG@10 P@1"`.
+        seed: of the bootstrap.
     """
     depth = check_k(depth, "depth")
+    cutoffs = {name: cutoff_of(parsed) for name, parsed in parse_measures(measures).items()}
     _check_indexes(indexes, runs or {})
     judged_ids = _judged(data)
     query_ids = [query_id for query_id in judged_ids if query_id in data.queries]
@@ -69,17 +77,19 @@ def evaluate(
     exclude = itself if drops_self(data, drop_self) else {}
     notes = _notes(data, indexes, len(judged_ids) - len(query_ids))
     notes += _notes_on_self(data, drop_self, len(itself))
+    notes += notes_on_cutoffs(cutoffs, depth, len(data.documents))
     found = {
         index.kind: search_run(index, query_ids, vectors, depth, exclude=exclude)
         for index in indexes
     }
-    found |= {name: _cut(run, depth, exclude) for name, run in (runs or {}).items()}
-    scores = {name: measure(run, data.qrels) for name, run in found.items()}
+    found |= {name: cut_run(run, depth, exclude) for name, run in (runs or {}).items()}
+    scores = {name: measure(run, data.qrels, cutoffs) for name, run in found.items()}
+    small = [name for name, cutoff in cutoffs.items() if cutoff and cutoff <= SHALLOW]
     twice = [index for index in indexes if depth > SHALLOW and not isinstance(index, ExactIndex)]
-    for index in twice:
+    for index in twice if small else ():
         run = search_run(index, query_ids, vectors, SHALLOW, exclude=exclude)
-        shallow = measure(run, data.qrels, _shallow_measures())
-        scores[index.kind] = _merged(scores[index.kind], shallow)
+        scores[index.kind] = _merged(scores[index.kind], measure(run, data.qrels, small))
+    depths = {name: SHALLOW if name in small else depth for name in cutoffs}
     reports = _reports(indexes, vectors)
     return Evaluation(
         source=data.source,
@@ -87,12 +97,16 @@ def evaluate(
         depth=depth,
         scores=scores,
         runs=found,
+        estimates=estimate_all(scores, seed),
+        losses=estimate_losses(scores, list(reports), seed),
+        seed=seed,
+        num_documents=len(data.documents),
         index_recall={
             kind: {"recall@10": report.recall_at_10, "recall@100": report.recall_at_100}
             for kind, report in reports.items()
         },
         descriptions={kind: report.description for kind, report in reports.items()},
-        measure_depths={index.kind: _measure_depths(depth) for index in twice},
+        measure_depths={index.kind: depths for index in twice if small},
         notes=(*data.notes, *notes),
     )
 
@@ -101,8 +115,14 @@ def _judged(data: RetrievalData) -> list[str]:
     return [q for q, judged in data.qrels.items() if any(grade > 0 for grade in judged.values())]
 
 
-def _cut(run: Run, depth: int, exclude: Exclude) -> Run:
-    """The first `depth` hits of every query of a run from elsewhere."""
+def cut_run(run: Run, depth: int, exclude: Exclude) -> Run:
+    """The first `depth` hits of every query of a run from elsewhere.
+
+    Args:
+        run: scores, in any order.
+        depth: int ≥ 1, hits that stay.
+        exclude: documents that are left out before, by query.
+    """
     cut = {}
     for query_id, scores in run.items():
         ranked = {document_id: scores[document_id] for document_id in ranking(scores)}
@@ -123,17 +143,6 @@ def _encode(encode_queries: EncodeQueries, texts: list[str]) -> np.ndarray:
             f"Received: shape={vectors.shape} for {len(texts)} texts. Check its batching."
         )
     return vectors
-
-
-def _shallow_measures() -> list[str]:
-    """Those of `MEASURES` that see no more than the first `SHALLOW` hits."""
-    cutoffs = {name: name.partition("@")[2] for name in MEASURES}
-    return [name for name, cutoff in cutoffs.items() if cutoff and int(cutoff) <= SHALLOW]
-
-
-def _measure_depths(depth: int) -> dict[str, int]:
-    shallow = _shallow_measures()
-    return {name: SHALLOW if name in shallow else depth for name in MEASURES}
 
 
 def _merged(deep: Scores, shallow: Scores) -> Scores:
@@ -185,6 +194,21 @@ def _notes(data: RetrievalData, indexes: Sequence[Index], num_without_text: int)
     if num_without_text:
         notes.append(f"{num_without_text} judged queries have no text; they count as unanswered")
     return notes
+
+
+def notes_on_cutoffs(cutoffs: Mapping[str, int | None], depth: int, num: int) -> list[str]:
+    """Says where a measure looks deeper than a search or a corpus goes.
+
+    Args:
+        cutoffs: measure → its cutoff, or None.
+        depth: documents per query.
+        num: documents of the corpus.
+    """
+    deeper = [name for name, cutoff in cutoffs.items() if cutoff and cutoff > min(depth, num)]
+    if not deeper:
+        return []
+    what = f"the {num} documents of the corpus" if num < depth else f"depth {depth}"
+    return [f"{', '.join(deeper)}: deeper than {what}; what is not there counts as not relevant"]
 
 
 def _notes_on_self(data: RetrievalData, drop_self: bool | None, num_itself: int) -> list[str]:

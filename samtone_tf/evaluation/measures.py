@@ -6,21 +6,18 @@ runs are rewritten with distinct scores before they see them.
 """
 
 import math
-import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import ir_measures
 
 from samtone_tf.data.records import Qrels
+from samtone_tf.evaluation.measure_names import parse_measures
 from samtone_tf.evaluation.trec import Run, ranking
 
 MEASURES = ("P@1", "MRR", "MRR@10", "nDCG@10", "R@100", "MAP")
 """The measures that are printed when none are named; MRR and MAP see the whole run."""
-
-_NAMES = re.compile(r"(P|R|Success)@[1-9]\d*|(nDCG|MRR|MAP)(@[1-9]\d*)?")
-_OTHER_NAMES = {"MRR": "RR", "MAP": "AP"}  # common name → name in ir_measures
 
 
 @dataclass(frozen=True)
@@ -28,7 +25,7 @@ class Scores:
     """What a run is worth.
 
     Args:
-        mean: measure → mean over the counted queries, in [0, 1].
+        mean: measure → mean over the counted queries.
         per_query: query id → measure → value, for every counted query.
         num_queries: queries judged with at least one relevant document; all count.
         unanswered: those of them for which the run holds nothing; they count as 0.
@@ -51,29 +48,35 @@ class Scores:
         return len(self.unanswered)
 
 
-def measure(run: Run, qrels: Qrels, measures: Sequence[str] = MEASURES) -> Scores:
+def measure(run: Run, qrels: Qrels, measures: str | Iterable[str] = MEASURES) -> Scores:
     """Judge a run.
 
     Grades are gains as they are (linear nDCG); below 0 they count as 0. Relevant
-    documents that are not in the corpus stay in the ideal ranking.
+    documents that are not in the corpus stay in the ideal ranking. P@k divides by k, even
+    where the run or the corpus is smaller; Judged@k by the hits there are.
 
     Args:
         run: query id → document id → score.
         qrels: query id → document id → grade.
-        measures: P@k, R@k, Success@k, nDCG@k, MRR, MRR@k, MAP or MAP@k.
+        measures: names that ir_measures knows, such as `"nDCG@10 P@1 AP@100 Judged@10"`,
+            and MRR, MAP and Recall for RR, AP and R.
+
+    Raises:
+        ValueError: a name that cannot be computed, NaN among the scores, a grade that is
+            not whole, or no query with a relevant document.
     """
-    parsed = {name: _parse(name) for name in measures}
+    parsed = parse_measures(measures)
     gains = _gains(qrels)
     counted = {query_id: run[query_id] for query_id in gains if run.get(query_id)}
     values = _calculate(set(parsed.values()), gains, counted)
     per_query = {
-        query_id: {name: values.get((query_id, parsed[name]), 0.0) for name in measures}
+        query_id: {name: values.get((query_id, part), 0.0) for name, part in parsed.items()}
         for query_id in gains
     }
     return Scores(
         mean={
             name: math.fsum(query[name] for query in per_query.values()) / len(gains)
-            for name in measures
+            for name in parsed
         },
         per_query=per_query,
         num_queries=len(gains),
@@ -131,14 +134,3 @@ def _whole(grade: Any, query_id: str, document_id: str) -> int:
             f"document {document_id!r}. Round or scale the grades."
         )
     return int(grade)
-
-
-def _parse(name: str) -> Any:
-    # A list of our own: ir_measures also parses names that it then cannot compute.
-    if not isinstance(name, str) or not _NAMES.fullmatch(name):
-        raise ValueError(
-            f"`measures` must be names that are known here. Received: {name!r}. "
-            "Use P@k, R@k, Success@k, nDCG@k, MRR, MRR@k, MAP or MAP@k."
-        )
-    family, at, cutoff = name.partition("@")
-    return ir_measures.parse_measure(_OTHER_NAMES.get(family, family) + at + cutoff)

@@ -2,13 +2,15 @@
 
 A run file line is `query_id Q0 document_id rank score tag`. Readers of the format
 sort by score and ignore the rank, so scores are written in full: two that differ
-never become a tie in the file. `write_run` is what `samtone evaluate --run` calls;
-`read_run` is for whoever wants to judge a run file, from here or elsewhere.
+never become a tie in the file. `write_run` is what `samtone evaluate --run` calls, and
+`read_run` what `samtone compare` calls.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+
+from samtone_tf.evaluation.whole_file import write_lines
 
 Run = dict[str, dict[str, float]]
 """Results: query id → document id → score, higher is better. Order carries no meaning."""
@@ -28,7 +30,10 @@ def write_run(run: Run, path: str | Path, tag: str = "samtone") -> None:
         tag: name of the run, the last column.
     """
     _check_word(tag, "tag")
-    lines = []
+    write_lines(path, _lines(run, tag))
+
+
+def _lines(run: Run, tag: str) -> Iterator[str]:
     for query_id, scores in run.items():
         _check_word(query_id, "query id")
         for rank, document_id in enumerate(ranking(scores), start=1):
@@ -40,17 +45,14 @@ def write_run(run: Run, path: str | Path, tag: str = "samtone") -> None:
                     f"document {document_id!r}. Look for NaN in the model's output."
                 )
             # repr is the shortest text that reads back as the very same number.
-            lines.append(f"{query_id} Q0 {document_id} {rank} {score!r} {tag}\n")
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(lines), encoding="utf-8", newline="\n")
+            yield f"{query_id} Q0 {document_id} {rank} {score!r} {tag}\n"
 
 
 def read_run(path: str | Path) -> Run:
     """Read a run file, of this package or any other, to judge it or stand it beside others.
 
-    Nothing in the package reads run files itself. `measure(read_run(path), data.qrels)`
-    judges one; `evaluate(..., runs={"other": read_run(path)})` shows it as a row.
+    `measure(read_run(path), data.qrels)` judges one; `evaluate(..., runs={"other":
+    read_run(path)})` shows it as a row; `compare_runs` tests two or more against each other.
 
     Args:
         path: file in trec_eval's six columns. Rank and tag are ignored; a document that a

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from samtone_tf.evaluation.per_query import read_per_query
 from samtone_tf.evaluation.trec import read_run
 from samtone_tf.retriever import Retriever
 from samtone_tf.training.run_folder import load_config
@@ -123,15 +124,17 @@ def test_search_reads_questions_from_standard_input(chain):
 
 def test_evaluate_writes_what_it_prints(chain):
     result = json.loads(chain.results.read_text())
-    assert [row["search"] for row in result["rows"]] == ["exact", "scann", "bm25"]
+    assert [row["system"] for row in result["rows"]] == ["exact", "scann", "bm25"]
     assert (result["split"], result["depth"]) == ("test", 1000)
     assert any("q999" in note for note in result["notes"])
     table = chain.printed["evaluate"].splitlines()
     for row in result["rows"]:
         for name in ("P@1", "MRR", "MRR@10", "nDCG@10", "R@100", "MAP"):
-            assert 0 <= row[name] <= 1
-        line = next(line for line in table if line.split()[0] == row["search"])
-        assert f"{row['MRR']:.4f}" in line
+            score = row["scores"][name]
+            assert 0 <= score["low"] <= score["value"] <= score["high"] <= 1
+            assert score["n"] == 60
+        line = next(line for line in table if line.split()[0] == row["system"])
+        assert f"{row['scores']['MRR']['value']:.4f}" in line
     assert "60 queries, depth 1000" in chain.printed["evaluate"]
     assert "against exact search: recall@10 1.0000" in chain.printed["evaluate"]
 
@@ -141,8 +144,8 @@ def test_evaluate_writes_the_run_of_the_search_it_names(chain):
     assert len(run) == 60
     assert {len(found) for found in run.values()} == {60}
     reciprocal = [1 / (sorted(run[q], key=run[q].get)[::-1].index(f"d{q[1:]}") + 1) for q in run]
-    (row,) = [r for r in json.loads(chain.results.read_text())["rows"] if r["search"] == "scann"]
-    assert sum(reciprocal) / 60 == pytest.approx(row["MRR"], abs=0.01)
+    (row,) = [r for r in json.loads(chain.results.read_text())["rows"] if r["system"] == "scann"]
+    assert sum(reciprocal) / 60 == pytest.approx(row["scores"]["MRR"]["value"], abs=0.01)
 
 
 def test_evaluate_with_exact_search_alone(chain):
@@ -158,7 +161,7 @@ def test_evaluate_with_exact_search_alone(chain):
         "5",
     ).out
     assert "depth 5" in out
-    assert [line.split()[0] for line in out.splitlines()[:2]] == ["search", "exact"]
+    assert [line.split()[0] for line in out.splitlines()[:2]] == ["system", "exact"]
     assert "scann" not in out
 
 
@@ -167,6 +170,26 @@ def test_evaluate_takes_other_lengths(chain):
     flags = ("evaluate", "--model", chain.model, "--data", chain.data, "--search", "exact")
     short = succeed(*flags, "--document_length", "2", "--query_length", "2").out
     assert short.splitlines()[1] != succeed(*flags).out.splitlines()[1]
+
+
+def test_evaluate_writes_the_measures_runs_and_single_queries_that_are_asked_for(chain, tmp_path):
+    out, side, runs = tmp_path / "r.json", tmp_path / "q.tsv", tmp_path / "new" / "runs"
+    flags = ("evaluate", "--model", chain.model, "--data", chain.data, "--search", "exact")
+    files = ("--out", out, "--per_query", side, "--runs", runs)
+    printed = succeed(*flags, "--bm25", *files, "--measures", "AP@100 Judged@10").out
+    assert printed.splitlines()[0].split() == ["system", "AP@100", "Judged@10"]
+    assert {path.name for path in runs.iterdir()} == {"exact.trec", "bm25.trec"}
+    said = json.loads(out.read_text())
+    assert said["per_query"] == str(side)
+    for row in said["rows"]:
+        measures, values = read_per_query(side)[row["system"]]
+        assert measures == ["AP@100", "Judged@10"]
+        want = [row["scores"][name]["value"] for name in measures]
+        assert values.mean(axis=0) == pytest.approx(want)
+        assert len(read_run(runs / f"{row['system']}.trec")) == 60
+    for flag, path in (("--per_query", side), ("--runs", runs)):
+        assert "is not overwritten" in refuse(*flags, flag, path)
+    assert "'AP@x'" in refuse(*flags, "--measures", "AP@x")
 
 
 def everything(folder):

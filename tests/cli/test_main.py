@@ -20,6 +20,7 @@ COMMANDS = (
     "index",
     "search",
     "evaluate",
+    "compare",
 )
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from samtone_tf.data.records import RetrievalData
 from samtone_tf.evaluation.evaluate import evaluate
+from samtone_tf.evaluation.measures import MEASURES
 from samtone_tf.index.base import SearchResult
 from samtone_tf.index.exact import ExactIndex
 from samtone_tf.index.store import build_index
@@ -86,22 +87,34 @@ def test_without_exact_search_no_loss_is_claimed():
 def test_json_and_table_show_both():
     result = evaluate(DATA, encode, [EXACT, WorstFirst(EXACT)], depth=3)
     said = json.loads(json.dumps(result.to_json()))
-    assert [row["search"] for row in said["rows"]] == ["exact", "scann"]
-    assert said["rows"][1]["index_loss"]["MRR"] == pytest.approx(1 / 6)
+    assert (said["format"], said["kind"]) == (2, "evaluation")
+    assert said["measures"] == list(MEASURES)
+    assert (said["num_queries"], said["num_documents"]) == (3, 3)
+    assert [row["system"] for row in said["rows"]] == ["exact", "scann"]
+    loss = said["rows"][1]["index_loss"]["MRR"]
+    assert loss["value"] == pytest.approx(1 / 6)
+    # q1 loses 1, q2 gains 1/2, the third neither: means of 3 drawn lie from -1/2 to 1.
+    assert -0.5 <= loss["low"] < loss["value"] < loss["high"] <= 1
+    exact = said["rows"][0]["scores"]["MRR"]
+    assert exact == {"value": pytest.approx(0.5), "low": 0, "high": 1, "n": 3}
     assert said["rows"][0]["depth"] == 3
     assert said["counts"]["exact"]["num_queries"] == 3
     assert said["counts"]["exact"]["num_without_relevant"] == 1
     lines = result.table().splitlines()
-    assert lines[0].split() == ["search", "P@1", "MRR", "MRR@10", "nDCG@10", "R@100", "MAP"]
+    assert lines[0].split() == ["system", "P@1", "MRR", "MRR@10", "nDCG@10", "R@100", "MAP"]
     assert lines[1].split()[:3] == ["exact", "0.3333", "0.5000"]
-    assert lines[2].split()[:3] == ["scann", "0.3333", "0.3333"]
-    assert lines[3].split()[2:5] == ["scann", "+0.0000", "+0.1667"]
-    assert len({len(line) for line in lines[:4]}) == 1
+    assert lines[2].split()[:3] == ["95%", ".0000-1.0000", ".0000-1.0000"]
+    assert lines[3].split()[:3] == ["scann", "0.3333", "0.3333"]
+    assert lines[5].split()[2:5] == ["scann", "+0.0000", "+0.1667"]
+    assert len({len(line) for line in lines[:6]}) == 1
     assert "scann against exact search: recall@10 0.6667, recall@100 0.6667" in lines
     assert said["unanswered"] == {"exact": ["textless"], "scann": ["textless"]}
     assert "exact: 1 queries unanswered, counted 0: textless" in lines
     assert "measure_depths" not in said["rows"][1]  # one search, no deeper than 10
-    assert lines[-1] == "1 judged queries have no text; they count as unanswered"
+    assert lines[-2] == "1 judged queries have no text; they count as unanswered"
+    assert lines[-1] == (
+        "MRR@10, nDCG@10, R@100: deeper than depth 3; what is not there counts as not relevant"
+    )
 
 
 class LazyForTen(WorstFirst):
@@ -170,7 +183,7 @@ def test_an_index_that_approximates_nothing_says_so():
     result = evaluate(DATA, encode, [EXACT, index])
     said = "scann (brute force below 20,000 documents)"
     row = result.to_json()["rows"][1]
-    assert (row["search"], row["index"]) == ("scann", said)
+    assert (row["system"], row["index"]) == ("scann", said)
     assert f"{said} against exact search: recall@10 1.0000, recall@100 1.0000" in (
         result.table().splitlines()
     )
@@ -196,11 +209,11 @@ def test_other_runs_stand_beside_and_are_cut_alike():
 
 def test_c45_a_query_that_is_a_document_is_dropped_on_request():
     data = RetrievalData("toy", "test", DATA.queries, DATA.documents, {"b": {"c": 1}})
-    kept = evaluate(data, encode, [EXACT], depth=1)
+    first = {"depth": 1, "measures": "P@1"}
+    kept = evaluate(data, encode, [EXACT], **first)
     assert kept.scores["exact"].mean["P@1"] == 0
-    dropped = evaluate(
-        data, encode, [EXACT], depth=1, drop_self=True, runs={"other": {"b": {"b": 2.0, "c": 1.0}}}
-    )
+    other = {"other": {"b": {"b": 2.0, "c": 1.0}}}
+    dropped = evaluate(data, encode, [EXACT], **first, drop_self=True, runs=other)
     assert dropped.scores["exact"].mean["P@1"] == dropped.scores["other"].mean["P@1"] == 1
     assert dropped.notes == ("1 queries are documents themselves; those hits were left out",)
     assert kept.notes == (
@@ -211,23 +224,73 @@ def test_c45_a_query_that_is_a_document_is_dropped_on_request():
 
 def test_c45_queries_that_nobody_judged_are_no_reason_for_a_note():
     data = RetrievalData("toy", "test", DATA.queries, DATA.documents, {"q1": {"a": 1}})
-    assert evaluate(data, encode, [EXACT]).notes == ()
+    assert evaluate(data, encode, [EXACT], measures="P@1").notes == ()
 
 
 def test_c45_data_by_a_known_name_drops_the_query_itself():
     named = RetrievalData("beir:x/ArguAna", "test", DATA.queries, DATA.documents, {"b": {"c": 1}})
-    dropped = evaluate(named, encode, [EXACT], depth=1)
+    first = {"depth": 1, "measures": ["P@1"]}
+    dropped = evaluate(named, encode, [EXACT], **first)
     assert dropped.scores["exact"].mean["P@1"] == 1
     assert dropped.notes == (
         "drop_self was switched on by the name of the data, beir:x/ArguAna",
         "1 queries are documents themselves; those hits were left out",
     )
-    kept = evaluate(named, encode, [EXACT], depth=1, drop_self=False)
+    kept = evaluate(named, encode, [EXACT], **first, drop_self=False)
     assert kept.scores["exact"].mean["P@1"] == 0
     assert "may find themselves" in kept.notes[0]
-    asked = evaluate(named, encode, [EXACT], depth=1, drop_self=True)
+    asked = evaluate(named, encode, [EXACT], **first, drop_self=True)
     assert asked.scores == dropped.scores
     assert len(asked.notes) == 1
+
+
+def test_c45_an_equal_id_alone_is_no_reason_to_drop_a_hit():
+    """Query b asks for 60, document b is at 37 degrees: it stays, whatever is asked for."""
+    data = RetrievalData("toy", "test", {"b": "60"}, DATA.documents, {"b": {"b": 1}})
+    for drop_self in (None, True, False):
+        result = evaluate(data, encode, [EXACT], depth=3, drop_self=drop_self)
+        assert "b" in result.runs["exact"]["b"]
+        assert result.scores["exact"].mean["MRR"] == 0.5
+
+
+def test_measures_are_those_asked_for_and_approximate_search_is_asked_for_few():
+    asked = []
+
+    class Noting(WorstFirst):
+        def search(self, vectors, k):
+            asked.append(k)
+            return self.exact.search(vectors, k)
+
+    names = "AP@100 P@1 Judged@10"
+    result = evaluate(DATA, encode, [Noting(MANY)], depth=20, measures=names)
+    assert list(result.scores["scann"].mean) == names.split()
+    assert asked == [20, 10]
+    assert result.measure_depths == {"scann": {"AP@100": 20, "P@1": 10, "Judged@10": 10}}
+    asked.clear()
+    evaluate(DATA, encode, [Noting(MANY)], depth=20, measures="AP@100")
+    assert asked == [20]
+
+
+def test_a_measure_deeper_than_search_or_corpus_is_noted():
+    note = "what is not there counts as not relevant"
+    notes = evaluate(DATA, encode, [EXACT], depth=2, measures="P@1 P@10 MRR").notes
+    assert f"P@10: deeper than depth 2; {note}" in notes
+    notes = evaluate(DATA, encode, [EXACT], measures="P@3 P@4").notes
+    assert f"P@4: deeper than the 3 documents of the corpus; {note}" in notes
+
+
+def test_one_query_has_no_interval():
+    data = RetrievalData("toy", "test", DATA.queries, DATA.documents, {"q1": {"a": 1}})
+    result = evaluate(data, encode, [EXACT], measures="P@1")
+    score = json.loads(json.dumps(result.to_json()))["rows"][0]["scores"]["P@1"]
+    assert score == {"value": 1.0, "low": None, "high": None, "n": 1}
+    assert result.table().splitlines()[2].split() == ["95%", "-"]
+
+
+def test_intervals_follow_the_seed():
+    kept = evaluate(DATA, encode, [MANY], measures="AP").estimates
+    assert evaluate(DATA, encode, [MANY], measures="AP", seed=0).estimates == kept
+    assert kept["exact"]["AP"].value == pytest.approx(0.5)
 
 
 def test_bad_input_says_what_was_received():
