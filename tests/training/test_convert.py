@@ -4,6 +4,7 @@ import json
 import shutil
 from dataclasses import replace
 
+import keras
 import numpy as np
 import pytest
 
@@ -112,6 +113,13 @@ def test_low_rank_adapters_are_merged(tmp_path):
     ids = np.array([[5, 6, 7, 1]], "int32")
     tokens = {"token_ids": ids, "padding_mask": ids > 0}
     np.testing.assert_allclose(again.encode_query(tokens), model.encode_query(tokens), atol=1e-5)
+
+
+def test_a_file_that_holds_code_is_refused(tmp_path):
+    code = keras.layers.Lambda(lambda x: x + 1)
+    keras.Sequential([keras.Input((1,)), code]).save(tmp_path / "model.keras")
+    with pytest.raises(ValueError, match=r"model\.keras, which Keras cannot load: .*[Ll]ambda"):
+        convert(tmp_path / "model.keras", tmp_path / "run", "keras")
 
 
 def test_best_or_last_and_the_scores_of_that_one(tmp_path):
