@@ -15,6 +15,7 @@ COMMANDS = {
     "quickstart": "train, export, index, search and evaluate on docstrings; no downloads",
     "train": "train a dual encoder on pairs of texts",
     "export": "write the SavedModel of a trained run",
+    "encode": "write the vectors of a corpus of any size to a folder",
     "index": "encode a corpus and build a search index",
     "search": "ask an index questions",
     "evaluate": "judge an exported model on a data set",

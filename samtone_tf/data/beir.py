@@ -142,17 +142,52 @@ def _check_folder(
         )
 
 
+def beir_texts(folder: str | Path, side: str) -> Path:
+    """Return the file of a folder's documents or queries; judgements need not be there."""
+    folder = Path(folder)
+    name = "queries.jsonl" if side == "query" else "corpus.jsonl"
+    file = _find(folder, name)
+    if file is None:
+        state = "which lacks it" if folder.is_dir() else "which is no folder"
+        raise FileNotFoundError(
+            f"`folder` must hold {name} (or {name}.gz). Received: {folder}, {state}. "
+            "Name the folder of a BEIR data set."
+        )
+    return file
+
+
+def read_texts(path: Path, side: str, quiet: bool = False) -> Iterator[tuple[str, str]]:
+    """Yield id and text of every record of a corpus or queries file.
+
+    Args:
+        path: of the file.
+        side: `query` or `document`; a document may be empty, and has its title before it.
+        quiet: show no progress bar.
+    """
+    for number, record in read_json_lines(path, quiet):
+        yield text_of(record, side, f"{path}:{number}")
+
+
+def text_of(record: dict, side: str, place: str) -> tuple[str, str]:
+    """Return id and text of one record; `place` is for messages."""
+    text_id = id_field(record, "_id", place)
+    text = text_field(record, "text", place)
+    if side == "document":
+        has_title = record.get("title") is not None
+        return text_id, join_title(text_field(record, "title", place) if has_title else "", text)
+    if not text.strip():
+        raise ValueError(
+            f"{place}: query {text_id!r} must have a text. Received: an empty `text`. "
+            "Fill it in or remove the query and its judgements."
+        )
+    return text_id, text.strip()
+
+
 def _read_corpus(path: Path, into: Path | None) -> tuple[Records, list[str]]:
     columns = RecordColumns(into, "documents")
     num = num_empty = 0
     empty: list[str] = []
-    for number, record in read_json_lines(path):
-        place = f"{path}:{number}"
-        document_id = id_field(record, "_id", place)
-        text = text_field(record, "text", place)
-        has_title = record.get("title") is not None
-        title = text_field(record, "title", place) if has_title else ""
-        document = join_title(title, text)
+    for document_id, document in read_texts(path, "document"):
         columns.append(document_id, document)
         num += 1
         if not document:
@@ -171,15 +206,7 @@ def _read_corpus(path: Path, into: Path | None) -> tuple[Records, list[str]]:
 
 def _read_queries(path: Path, into: Path | None) -> Records:
     columns = RecordColumns(into, "queries")
-    for number, record in read_json_lines(path):
-        place = f"{path}:{number}"
-        query_id = id_field(record, "_id", place)
-        query = text_field(record, "text", place).strip()
-        if not query:
-            raise ValueError(
-                f"{place}: query {query_id!r} must have a text. Received: an empty `text`. "
-                "Fill it in or remove the query and its judgements."
-            )
+    for query_id, query in read_texts(path, "query"):
         columns.append(query_id, query)
     queries = columns.finish()
     _check_unique(queries, path)

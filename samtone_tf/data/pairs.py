@@ -51,16 +51,19 @@ def read_pairs(file: str | Path, split: str) -> RetrievalData:
     return as_data(tabulate_pairs(file, split))
 
 
-def tabulate_pairs(file: str | Path, split: str, folder: Path | None = None) -> Table:
+def tabulate_pairs(
+    file: str | Path, split: str, folder: Path | None = None, keep_ids: bool = False
+) -> Table:
     """Read a file of pairs as `read_pairs` does, into columns.
 
     Args:
         file: path of the file.
         split: which rows are judged.
         folder: where the columns are written; None keeps them in memory.
+        keep_ids: have ids in such a folder, too.
     """
     path = Path(file)
-    scan = _Scan(path, split, folder)
+    scan = _Scan(path, split, folder, keep_ids)
     with _long_csv_fields():
         for number, row in _rows(path):
             scan.add(number, row)
@@ -84,10 +87,10 @@ class _Scan:
     A query occurs once per row. A document occurs once per row, and after it the row's negatives.
     """
 
-    def __init__(self, path: Path, split: str, folder: Path | None):
+    def __init__(self, path: Path, split: str, folder: Path | None, keep_ids: bool):
         self.path, self.split = path, split
-        self.queries = RecordColumns(folder, "queries")
-        self.documents = RecordColumns(folder, "documents")
+        self.queries = RecordColumns(folder, "queries", keep_ids)
+        self.documents = RecordColumns(folder, "documents", keep_ids)
         # Of the texts as they are, to tell whether two are the same.
         self.query_texts = Numbers(folder, "query_texts")
         self.document_texts = Numbers(folder, "document_texts")

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -54,10 +54,7 @@ class SavedEncoder:
     @cached_property
     def fingerprint(self) -> str:
         """Hash of weights and vocabulary: equal for every export of one model."""
-        digest = hashlib.blake2b(self.tokenizer.fingerprint.encode(), digest_size=8)
-        for weight in self._model.weights:
-            digest.update(weight.numpy().tobytes())
-        return digest.hexdigest()
+        return model_fingerprint(self.tokenizer, self._model.weights)
 
     def encode_query(self, texts: Sequence[str | bytes], batch_size: int = 64) -> np.ndarray:
         """Unit vectors of queries, float32 `(len(texts), D)`, in the order given."""
@@ -67,11 +64,33 @@ class SavedEncoder:
         """Unit vectors of documents, float32 `(len(texts), D)`, in the order given."""
         return self._encode("document", texts, batch_size)
 
+    def tokenize(self, side: str, texts: Sequence[str | bytes]) -> TokenCache:
+        """Token ids of texts, as the model's graph makes them of a `side`'s texts."""
+        return TokenCache.build(texts, self.tokenizer, self.lengths[side])
+
+    def token_function(
+        self, side: str, jit_compile: bool = False
+    ) -> Callable[[Mapping[str, np.ndarray]], np.ndarray]:
+        """A function from tokens `(B, L)` to unit vectors, float32 `(B, D)`.
+
+        Args:
+            side: `"query"` or `"document"`.
+            jit_compile: let XLA compile each new shape; without it, one graph does for all.
+        """
+        encode = self._model.signatures[f"encode_{side}_tokens"]
+        if jit_compile:
+            encode = tf.function(encode, jit_compile=True)
+
+        def to_vectors(tokens: Mapping[str, np.ndarray]) -> np.ndarray:
+            inputs = {name: tf.constant(part) for name, part in tokens.items()}
+            return encode(**inputs)["embedding"].numpy()
+
+        return to_vectors
+
     def _encode(self, side: str, texts: Sequence[str | bytes], batch_size: int) -> np.ndarray:
         if isinstance(texts, str | bytes):
             raise TypeError(f"`texts` must be a list of strings. Received: {texts!r}.")
-        tokens = TokenCache.build(texts, self.tokenizer, self.lengths[side])
-        encode = self._model.signatures[f"encode_{side}_tokens"]
+        tokens, encode = self.tokenize(side, texts), self.token_function(side)
         vectors = np.zeros((len(tokens), self.embedding_dim), "float32")
         # Texts of like length share a batch, so that little padding is computed; the
         # longest first, so that a batch that does not fit fails at once.
@@ -83,8 +102,7 @@ class SavedEncoder:
                 rows = order[start : start + batch_size]
                 longest = sizes[rows[0]]
                 batch = tokens.padded(rows)
-                inputs = {name: tf.constant(part[:, :longest]) for name, part in batch.items()}
-                vectors[rows] = encode(**inputs)["embedding"].numpy()
+                vectors[rows] = encode({name: x[:, :longest] for name, x in batch.items()})
                 bar.update(len(rows))
         return vectors
 
@@ -99,6 +117,14 @@ class SavedEncoder:
                 f"Received: {self.folder}, with signatures {sorted(there)} and without "
                 f"{missing or [f'{EXTRA}/samtone.json']}."
             )
+
+
+def model_fingerprint(tokenizer: Tokenizer, weights: Iterable) -> str:
+    """Hash of a vocabulary and weights in their order: what `SavedEncoder.fingerprint` is."""
+    digest = hashlib.blake2b(tokenizer.fingerprint.encode(), digest_size=8)
+    for weight in weights:
+        digest.update(weight.numpy().tobytes())
+    return digest.hexdigest()
 
 
 def check_saved_model(folder: str | Path) -> Path:
