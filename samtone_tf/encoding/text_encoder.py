@@ -51,6 +51,9 @@ class TextEncoder:
             tokens: what `tokenize` returned.
             batch_tokens: tokens of one replica's batch, padding included.
             progress: is told how many texts each batch had.
+
+        Raises:
+            FloatingPointError: a vector is not finite.
         """
         vectors = np.zeros((len(tokens), self.dim), "float32")
         batches = length_batches(
@@ -64,4 +67,10 @@ class TextEncoder:
             inputs = {name: part[:, : batch.width] for name, part in inputs.items()}
             vectors[batch.rows] = self.encode_tokens(inputs)[: len(batch.rows)]
             progress(len(batch.rows))
+        if not np.isfinite(vectors).all():
+            raise FloatingPointError(
+                "`model` must give finite vectors. Received: NaN or inf for "
+                f"{np.count_nonzero(~np.isfinite(vectors).all(axis=1))} of {len(vectors)} texts. "
+                "Take an earlier checkpoint, or another dtype policy."
+            )
         return vectors
