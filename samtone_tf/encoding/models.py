@@ -1,6 +1,7 @@
 """Opens an export, a run folder or a model in memory as a `TextEncoder`."""
 
 import os
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -94,6 +95,13 @@ def encoder_of(
     """
     check_choice("side", side, SIDES)
     length = LENGTHS[side] if length is None else length
+    num_replicas = model.distribute_strategy.num_replicas_in_sync
+    if jit_compile and num_replicas > 1:
+        warnings.warn(
+            f"`jit_compile` is for one device: {num_replicas} replicas work without it (a TPU "
+            "compiles always).",
+            stacklevel=2,
+        )
     return TextEncoder(
         tokenize=_tokenizing(tokenizer, length),
         encode_tokens=make_text_encoder(model, side, jit_compile=jit_compile),
@@ -101,7 +109,7 @@ def encoder_of(
         length=length,
         dim=model.embedding_dim,
         fingerprint=model_fingerprint(tokenizer, model.weights),
-        num_replicas=model.distribute_strategy.num_replicas_in_sync,
+        num_replicas=num_replicas,
     )
 
 
