@@ -56,14 +56,15 @@ def run(arguments: list[str]) -> None:
     )
     parsed = parser.parse_args(arguments)
     shards = parse_shards(parsed.shards)
-    from samtone_tf.data.corpus import open_corpus
-    from samtone_tf.encoding.encode import check_out, encode_corpus
-
-    check_out(parsed.out)
-    open_corpus(parsed.data, parsed.side)
     if pipeline is not None:
         _run_pipeline(parsed, pipeline)
         return
+    from samtone_tf.data.corpus import open_corpus
+    from samtone_tf.encoding.encode import check_out, encode_corpus
+
+    # Before the model is loaded, which takes seconds.
+    check_out(parsed.out)
+    open_corpus(parsed.data, parsed.side)
     from samtone_tf.encoding.models import open_encoder
 
     encoder = open_encoder(
@@ -135,6 +136,13 @@ def _split(arguments: list[str]) -> tuple[list[str], list[str] | None]:
 
 
 def _run_pipeline(parsed, pipeline: list[str]) -> None:
+    given = {"shards": parsed.shards, "tpu": parsed.tpu or None, "strategy": parsed.strategy}
+    for name, value in given.items():
+        if value not in (None, "auto", "one"):
+            raise ValueError(
+                f"`{name}` has no meaning with --beam, whose runner shares the work. "
+                f"Received: {name}={value!r}. Leave one of them out."
+            )
     from samtone_tf.encoding.beam import encode_with_beam
 
     encode_with_beam(
@@ -150,3 +158,4 @@ def _run_pipeline(parsed, pipeline: list[str]) -> None:
         jit_compile=parsed.jit_compile,
         pipeline_options=pipeline,
     )
+    print(f"wrote {parsed.out}")

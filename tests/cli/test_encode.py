@@ -91,6 +91,8 @@ BAD = {
     "side": (["--side", "passage"], "side='passage'"),
     "shards": (["--shards", "7:9"], "`shards` must be first:end within 0:1"),
     "strategy": (["--strategy", "mirrored"], "`strategy` is for a run folder"),
+    "shards of Beam": (["--shards", "0:1", "--beam"], "`shards` has no meaning with --beam"),
+    "devices of Beam": (["--strategy", "tpu", "--beam"], "`strategy` has no meaning with --beam"),
 }
 
 
