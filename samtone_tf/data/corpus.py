@@ -5,11 +5,13 @@ of `load_data`, with which the rows of anything made from them line up.
 """
 
 import glob
+import shutil
 import tempfile
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from samtone_tf.checks import check_choice
 from samtone_tf.data.beir import beir_texts, read_texts
@@ -17,6 +19,7 @@ from samtone_tf.data.cache import default_folder
 from samtone_tf.data.pairs import pairs_files, pairs_splits, tabulate_pairs
 from samtone_tf.data.records import RetrievalData
 from samtone_tf.data.sources import SOURCES, list_splits, load_data
+from samtone_tf.data.table import Records
 
 SIDES = ("query", "document")
 
@@ -105,17 +108,22 @@ def _pairs(file: str, side: str) -> Callable[[], Iterator[Text]]:
     pairs_files(file)  # says so now if it is not there
 
     @cache
-    def tabulate() -> tuple[Any, Any]:
-        default_folder().mkdir(parents=True, exist_ok=True)
-        folder = tempfile.TemporaryDirectory(prefix="texts-", dir=default_folder())
+    def tabulate() -> Records:
         split = next(iter(pairs_splits(file)), "train")
-        table = tabulate_pairs(file, split, Path(folder.name), keep_ids=True)
-        # The folder goes when nobody holds it any more.
-        return folder, table.queries if side == "query" else table.documents
+        default_folder().mkdir(parents=True, exist_ok=True)
+        folder = tempfile.mkdtemp(prefix="texts-", dir=default_folder())
+        try:
+            table = tabulate_pairs(file, split, Path(folder), keep_ids=True)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        records = table.queries if side == "query" else table.documents
+        weakref.finalize(records, shutil.rmtree, folder, ignore_errors=True)
+        return records
 
     def read() -> Iterator[Text]:
-        _, records = tabulate()
-        return zip(records.ids, records.texts, strict=True)
+        records = tabulate()
+        yield from zip(records.ids, records.texts, strict=True)
 
     return read
 

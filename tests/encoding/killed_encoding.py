@@ -1,6 +1,6 @@
 """Encodes in many lives, each ended by SIGKILL.
 
-Run as `python -m tests.encoding.killed_encoding OUT MODE DTYPE`.
+Run as `python -m tests.encoding.killed_encoding OUT MODE`.
 
 An event is whatever changes the disk: a folder made, a block written, a file flushed,
 named or removed. MODE says which lives there are:
@@ -23,7 +23,7 @@ from samtone_tf.encoding.shard import ShardWriter
 from tests.encoding import letters
 
 TEXTS = {**letters.TEXTS, **letters.many(15)}
-SHARD_SIZE = 9
+SHARD_SIZE = 12
 
 
 class Events:
@@ -64,14 +64,14 @@ class Events:
         self.happen()
 
 
-def live(out: Path, dtype: str, last: int) -> bool:
+def live(out: Path, last: int) -> bool:
     """One life; whether it came to its end."""
     child = os.fork()
     if child == 0:
         code = 1
         try:
             Events(last)
-            encode_corpus(letters.encoder(), TEXTS, out, dtype=dtype, shard_size=SHARD_SIZE)
+            encode_corpus(letters.encoder(), TEXTS, out, dtype="int8", shard_size=SHARD_SIZE)
             code = 0
         except BaseException:
             traceback.print_exc()
@@ -84,16 +84,16 @@ def live(out: Path, dtype: str, last: int) -> bool:
     return code == 0
 
 
-def main(out: str, mode: str, dtype: str) -> None:
+def main(out: str, mode: str) -> None:
     """Prints how many lives were ended."""
     top, kills, draw = Path(out), 0, random.Random(7)
     if mode == "each":
-        while not live(top / f"{kills}", dtype, kills):
-            if not live(top / f"{kills}", dtype, sys.maxsize):
+        while not live(top / f"{kills}", kills):
+            if not live(top / f"{kills}", sys.maxsize):
                 sys.exit("killed by nobody")
             kills += 1
     else:
-        while not live(top / "chain", dtype, draw.randrange(5, 45)):
+        while not live(top / "chain", draw.randrange(5, 45)):
             kills += 1
     print(kills)
 

@@ -28,8 +28,7 @@ def check(out, want=WANT, ids=tuple(TEXTS)):
 
 
 @pytest.mark.parametrize("shard_size", [1, 5, 23, 1000])
-@pytest.mark.parametrize("window", [1, 4, 100])
-@pytest.mark.parametrize("batch_tokens", [1, 64, 10_000])
+@pytest.mark.parametrize(("window", "batch_tokens"), [(1, 64), (4, 1), (4, 64), (100, 10_000)])
 def test_sizes_change_nothing(tmp_path, monkeypatch, shard_size, window, batch_tokens):
     monkeypatch.setattr(module, "WINDOW", window)
     done = encode(tmp_path / "v", shard_size=shard_size, batch_tokens=batch_tokens)

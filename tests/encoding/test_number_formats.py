@@ -47,13 +47,13 @@ def test_the_loss_is_that_of_the_formula_and_of_all_parts_together():
     back = to_float32(*to_dtype(vectors, "int8"))
     parts = [Loss.of(vectors[rows], back[rows]) for rows in (slice(0, 7), slice(7, 30))]
     found = sum(parts, Loss())
-    exact = vectors.astype("float64")
+    exact, read = vectors.astype("float64"), back.astype("float64")
     cosines = [
-        a @ b / np.linalg.norm(a) / np.linalg.norm(b) for a, b in zip(exact, back, strict=True)
+        a @ b / np.linalg.norm(a) / np.linalg.norm(b) for a, b in zip(exact, read, strict=True)
     ]
     assert found.num_rows == 30
     assert found.mean_cosine == pytest.approx(np.mean(cosines), abs=1e-12)
     assert found.min_cosine == pytest.approx(np.min(cosines), abs=1e-12)
-    assert found.max_error == pytest.approx(np.abs(exact - back).max(), abs=1e-12)
+    assert found.max_error == pytest.approx(np.abs(exact - read).max(), abs=1e-12)
     assert 0.99 < found.min_cosine < found.mean_cosine < 1 - 1e-6
     assert Loss() + Loss() == Loss()
