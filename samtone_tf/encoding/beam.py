@@ -165,6 +165,9 @@ def _build(beam, pipeline, job: Job, data) -> None:
 
 def _read(beam, pipeline, job: Job, data):
     """Rows of the corpus: of files line by line, on all workers; of others on one."""
+    if not isinstance(data, str):
+        texts = list(read_rows(data, job.side))
+        return pipeline | "texts" >> beam.Create(texts) | "spread" >> beam.Reshuffle()
     pattern = _file_pattern(data, job.side)
     if pattern is None:
         return (
@@ -173,14 +176,14 @@ def _read(beam, pipeline, job: Job, data):
             | "read" >> beam.FlatMap(read_rows, job.side)
             | "spread" >> beam.Reshuffle()
         )
-    side = "document" if str(data).startswith("corpus:") else job.side
+    side = "document" if data.startswith("corpus:") else job.side
     lines = beam.io.ReadFromTextWithFilename(pattern, coder=beam.coders.BytesCoder())
     return pipeline | "lines" >> lines | "parse" >> beam.FlatMap(parse_line, side)
 
 
-def _file_pattern(data, side: str) -> str | None:
+def _file_pattern(data: str, side: str) -> str | None:
     """The files of JSON lines that a source stands for, if it does."""
-    kind, _, place = data.partition(":") if isinstance(data, str) else ("", "", "")
+    kind, _, place = data.partition(":")
     if kind == "corpus" and place:
         if not is_remote(place):
             open_corpus(data, side)  # says what is wrong
@@ -189,8 +192,7 @@ def _file_pattern(data, side: str) -> str | None:
         if not is_remote(place):
             return str(beir_texts(place, side))
         return f"{place.rstrip('/')}/{'queries' if side == 'query' else 'corpus'}.jsonl*"
-    if not isinstance(data, Mapping):
-        open_corpus(data, side)
+    open_corpus(data, side)
     return None
 
 

@@ -270,3 +270,34 @@ def test_a_store_refuses_folders_of_something_else(tmp_path):
     (tmp_path / "letter.txt").write_text("dear")
     with pytest.raises(FileExistsError, match="nothing is overwritten"):
         Store(str(tmp_path)).check_usable()
+
+
+@pytest.mark.slow
+def test_a_pipeline_in_two_processes_with_a_real_model(tmp_path):
+    """Threads share a process's model; `pairs:` is read by one worker."""
+    pytest.importorskip("apache_beam", reason="Apache Beam is not installed")
+    from samtone_tf.export.saved_encoder import SavedEncoder
+    from tests import tiny
+    from tests.cli.runner import succeed
+
+    texts = tiny.docstring_texts(120)
+    lines = [
+        json.dumps({"query": f"q{row}", "document": text, "document_id": f"d{row}"})
+        for row, text in enumerate(texts)
+        if text.strip()
+    ]
+    (tmp_path / "faq.jsonl").write_text("\n".join(lines))
+    flags = ["--data", f"pairs:{tmp_path / 'faq.jsonl'}", "--out", tmp_path / "v"]
+    flags += ["--shard_size", "20", "--beam", "--runner", "DirectRunner"]
+    flags += ["--direct_num_workers", "2", "--direct_running_mode", "multi_processing"]
+    model = tiny.saved_model("sde")
+    succeed("encode", "--model", model, *flags, show_warnings=True)
+    vectors = Vectors(tmp_path / "v")
+    assert len(vectors) == len(lines)
+    saved = SavedEncoder(model)
+    want = saved.encode_document([texts[int(name[1:])].strip() for name in vectors.ids])
+    np.testing.assert_allclose(vectors[:], want, atol=1e-5)
+    assert (vectors.description.model, vectors.description.model_path) == (
+        saved.fingerprint,
+        str(model),
+    )
