@@ -35,7 +35,7 @@ def main() -> None:
     parser.add_argument("--texts", type=int, default=3000, help="documents for the speed")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--memory", type=int, nargs="*", default=[10_000, 60_000])
-    parser.add_argument("--batch_tokens", type=int, nargs="*", default=[8192])
+    parser.add_argument("--batch_tokens", type=int, nargs="*", default=[2048])
     parser.add_argument("--cases", nargs="*", default=["loop", "whole", "encode"])
     parser.add_argument("--case", nargs="*", help=argparse.SUPPRESS)  # a child's work
     arguments = parser.parse_args()
@@ -54,7 +54,7 @@ def main() -> None:
 
 def print_speed(arguments: argparse.Namespace, folder: Path) -> None:
     """Best of the rounds, which alternate."""
-    cases = [(name, 8192) for name in arguments.cases if name != "encode"]
+    cases = [(name, 2048) for name in arguments.cases if name != "encode"]
     if "encode" in arguments.cases:
         cases += [("encode", tokens) for tokens in arguments.batch_tokens]
     found: dict[tuple[str, int], list[float]] = {case: [] for case in cases}
@@ -73,7 +73,7 @@ def print_memory(sizes: list[int], folder: Path) -> None:
     print(f"{'documents':>10}  {'case':<8}{'peak MB':>9}{'above start MB':>16}{'seconds':>9}")
     for size in sizes:
         for name in ("whole", "encode"):
-            done = run(name, folder / str(size), 32, 8192)
+            done = run(name, folder / str(size), 32, 2048)
             above = done["peak"] - done["start"]
             print(
                 f"{size:10,}  {name:<8}{done['peak']:9.0f}{above:16.0f}{done['seconds']:9.1f}",

@@ -60,6 +60,11 @@ def make_strategy(name: str = "auto", tpu: str = "") -> tf.distribute.Strategy:
     return tf.distribute.get_strategy()
 
 
+def has_accelerator() -> bool:
+    """Whether TensorFlow computes on a GPU or a TPU here; starts TensorFlow."""
+    return any(tf.config.list_logical_devices(kind) for kind in ("GPU", "TPU"))
+
+
 def check_batch(
     strategy: tf.distribute.Strategy, batch_size: int, gradient_cache_chunk: int | None = None
 ) -> int:

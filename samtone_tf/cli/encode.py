@@ -38,7 +38,10 @@ def run(arguments: list[str]) -> None:
         "--shards", type=str, default=None, help="only these, such as 0:10; default: all"
     )
     parser.add_argument(
-        "--batch_tokens", type=int, default=8192, help="tokens that a device encodes at a time"
+        "--batch_tokens",
+        type=int,
+        default=None,
+        help="tokens that a device encodes at a time; default: 2048 on a processor, else 16384",
     )
     parser.add_argument(
         "--length", type=int, default=None, help="tokens of a text; default: the export's"
@@ -145,17 +148,24 @@ def _run_pipeline(parsed, pipeline: list[str]) -> None:
             )
     from samtone_tf.encoding.beam import encode_with_beam
 
-    encode_with_beam(
-        parsed.model,
-        parsed.data,
-        parsed.out,
-        side=parsed.side,
-        dtype=parsed.dtype,
-        shard_size=parsed.shard_size,
-        batch_tokens=parsed.batch_tokens,
-        length=parsed.length,
-        checkpoint=parsed.checkpoint,
-        jit_compile=parsed.jit_compile,
-        pipeline_options=pipeline,
-    )
+    try:
+        encode_with_beam(
+            parsed.model,
+            parsed.data,
+            parsed.out,
+            side=parsed.side,
+            dtype=parsed.dtype,
+            shard_size=parsed.shard_size,
+            batch_tokens=parsed.batch_tokens,
+            length=parsed.length,
+            checkpoint=parsed.checkpoint,
+            jit_compile=parsed.jit_compile,
+            pipeline_options=pipeline,
+        )
+    except RuntimeError as error:
+        # A runner wraps what a worker raised, and its whole traceback.
+        last = [line for line in str(error).splitlines() if "Error: " in line][-1:]
+        if not last:
+            raise
+        raise ValueError(last[0].partition("Error: ")[2]) from error
     print(f"wrote {parsed.out}")

@@ -30,7 +30,7 @@ from samtone_tf.encoding.number_formats import DTYPES, Loss
 from samtone_tf.encoding.scan import check_text
 from samtone_tf.encoding.shard import ShardWriter
 from samtone_tf.encoding.store import Store, is_remote, local_copy
-from samtone_tf.encoding.text_encoder import BATCH_TOKENS, TextEncoder
+from samtone_tf.encoding.text_encoder import TextEncoder
 
 Row = tuple[bytes, bytes]
 """Id and text; as bytes, since Beam's strings hold no half of a surrogate pair."""
@@ -52,7 +52,7 @@ class Job(NamedTuple):
     side: str
     dtype: str
     shard_size: int
-    batch_tokens: int
+    batch_tokens: int | None
     opening: tuple[tuple[str, Any], ...]
     source: str
 
@@ -73,7 +73,7 @@ def encode_with_beam(
     side: str = "document",
     dtype: str = "float32",
     shard_size: int = SHARD_SIZE,
-    batch_tokens: int = BATCH_TOKENS,
+    batch_tokens: int | None = None,
     length: int | None = None,
     checkpoint: str | None = None,
     jit_compile: bool = False,
@@ -94,7 +94,7 @@ def encode_with_beam(
         dtype: of the files: `"float32"`, `"float16"` or `"int8"`.
         shard_size: rows of a shard, about: texts fall to shards by a hash of their ids. A
             worker holds the texts of one shard.
-        batch_tokens: tokens that a worker encodes at a time.
+        batch_tokens: tokens that a worker encodes at a time; None is the encoder's choice.
         length: the most tokens of a text; None is the export's.
         checkpoint: of a run folder, `"last"` or `"best"`.
         jit_compile: let XLA compile each shape of a batch.
@@ -108,7 +108,8 @@ def encode_with_beam(
     check_choice("side", side, SIDES)
     check_choice("dtype", dtype, DTYPES)
     check_at_least("shard_size", shard_size, 1)
-    check_at_least("batch_tokens", batch_tokens, 1)
+    if batch_tokens is not None:
+        check_at_least("batch_tokens", batch_tokens, 1)
     beam = import_beam()
     from apache_beam.options.pipeline_options import PipelineOptions
 
@@ -337,7 +338,7 @@ _LOCK = threading.Lock()
 
 def shared_encoder(job: Job) -> TextEncoder:
     """The model of this process, opened when it is first asked for, by whichever thread."""
-    key = job._replace(out="", dtype="", shard_size=0, batch_tokens=0, source="")
+    key = job._replace(out="", dtype="", shard_size=0, batch_tokens=None, source="")
     with _LOCK:
         if key not in _ENCODERS:
             _ENCODERS[key] = _open(job)

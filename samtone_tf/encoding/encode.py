@@ -36,7 +36,7 @@ from samtone_tf.encoding.shard import (
     no_room,
     num_bytes,
 )
-from samtone_tf.encoding.text_encoder import BATCH_TOKENS, TextEncoder
+from samtone_tf.encoding.text_encoder import TextEncoder
 from samtone_tf.encoding.vectors import Vectors
 
 try:
@@ -88,7 +88,7 @@ def encode_corpus(
     dtype: str = "float32",
     shard_size: int = SHARD_SIZE,
     shards: tuple[int, int | None] | None = None,
-    batch_tokens: int = BATCH_TOKENS,
+    batch_tokens: int | None = None,
 ) -> Encoded:
     """Encodes a corpus of any size into a folder, which `Vectors` reads.
 
@@ -107,7 +107,8 @@ def encode_corpus(
         shard_size: rows of a shard: what is lost at most when the process is killed.
         shards: first shard, and the one behind the last (None: no end), that this
             call encodes; None is all. So several machines share a corpus.
-        batch_tokens: tokens that a replica encodes at a time.
+        batch_tokens: tokens that a replica encodes at a time; None is the encoder's choice, 2,048
+            on a processor and 16,384 elsewhere.
 
     Raises:
         FileExistsError: `out` holds something else.
@@ -126,7 +127,8 @@ def encode_corpus(
     check_choice("side", side, SIDES)
     check_choice("dtype", dtype, DTYPES)
     check_at_least("shard_size", shard_size, 1)
-    check_at_least("batch_tokens", batch_tokens, 1)
+    if batch_tokens is not None:
+        check_at_least("batch_tokens", batch_tokens, 1)
     out = check_out(out)
     corpus = open_corpus(data, side)
     encoder = as_encoder(model, side)
@@ -245,7 +247,7 @@ def _encode_shards(
     description: Description,
     out: Path,
     todo: list[int],
-    batch_tokens: int,
+    batch_tokens: int | None,
 ) -> None:
     windows = _windows(corpus, counted, description.shard_size, todo)
     tokenised = ((window, encoder.tokenize(window.texts)) for window in windows)

@@ -8,8 +8,9 @@ import numpy as np
 from samtone_tf.data.length_batches import length_batches
 from samtone_tf.data.token_cache import TokenCache
 
-BATCH_TOKENS = 8192
-"""Tokens that a replica encodes at a time."""
+CPU_TOKENS, ACCELERATOR_TOKENS = 2048, 16_384
+"""Tokens that a replica encodes at a time. What a processor works on should fit into its caches:
+`benchmarks/encode.py`. That of accelerators is an estimate."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,7 @@ class TextEncoder:
         fingerprint: of the model, as `SavedEncoder.fingerprint`.
         path: where the model is; empty where it is in memory only.
         num_replicas: they share the rows of a batch.
+        batch_tokens: tokens that a replica encodes at a time, unless a caller says otherwise.
     """
 
     tokenize: Callable[[Sequence[str | bytes]], TokenCache]
@@ -38,23 +40,25 @@ class TextEncoder:
     fingerprint: str
     path: str = ""
     num_replicas: int = 1
+    batch_tokens: int = CPU_TOKENS
 
     def encode(
         self,
         tokens: TokenCache,
-        batch_tokens: int = BATCH_TOKENS,
+        batch_tokens: int | None = None,
         progress: Callable[[int], object] = lambda num: None,
     ) -> np.ndarray:
         """Vectors of the texts of `tokens`, float32 `(len(tokens), D)`, in their order.
 
         Args:
             tokens: what `tokenize` returned.
-            batch_tokens: tokens of one replica's batch, padding included.
+            batch_tokens: tokens of one replica's batch, padding included; None is the encoder's.
             progress: is told how many texts each batch had.
 
         Raises:
             FloatingPointError: a vector is not finite.
         """
+        batch_tokens = self.batch_tokens if batch_tokens is None else batch_tokens
         vectors = np.zeros((len(tokens), self.dim), "float32")
         batches = length_batches(
             np.diff(tokens.offsets),

@@ -278,7 +278,7 @@ def test_a_pipeline_in_two_processes_with_a_real_model(tmp_path):
     pytest.importorskip("apache_beam", reason="Apache Beam is not installed")
     from samtone_tf.export.saved_encoder import SavedEncoder
     from tests import tiny
-    from tests.cli.runner import succeed
+    from tests.cli.runner import samtone, succeed
 
     texts = tiny.docstring_texts(120)
     lines = [
@@ -292,6 +292,11 @@ def test_a_pipeline_in_two_processes_with_a_real_model(tmp_path):
     flags += ["--direct_num_workers", "2", "--direct_running_mode", "multi_processing"]
     model = tiny.saved_model("sde")
     succeed("encode", "--model", model, *flags, show_warnings=True)
+    done = samtone("encode", "--model", model, "--dtype", "int8", *flags, show_warnings=True)
+    assert done.code == 2
+    line = done.err.splitlines()[-1]
+    assert line.startswith("samtone encode: error: `out` must hold vectors of the same model")
+    assert "dtype 'float32' and not 'int8'" in line
     vectors = Vectors(tmp_path / "v")
     assert len(vectors) == len(lines)
     saved = SavedEncoder(model)
