@@ -7,6 +7,10 @@ import numpy as np
 
 from samtone_tf.checks import check_at_least
 
+CPU_TOKENS, ACCELERATOR_TOKENS = 2048, 16_384
+"""Tokens to encode at a time. What a processor works on should fit into its caches, as
+`benchmarks/encode.py` measures; the number for accelerators is an estimate."""
+
 _FINEST = 16  # tokens between the first widths
 
 
@@ -68,3 +72,17 @@ def length_batches(
         num_rows = max(1, batch_tokens // width // multiple) * multiple
         yield LengthBatch(order[start : start + num_rows], num_rows, width)
         start += num_rows
+
+
+def row_batches(sizes: np.ndarray, num_rows: int) -> Iterator[LengthBatch]:
+    """Batches of equally many texts, the longest first, each as wide as its longest text.
+
+    Args:
+        sizes: int (n,), tokens of each text.
+        num_rows: of a batch; the last may have fewer.
+    """
+    check_at_least("num_rows", num_rows, 1)
+    order = np.argsort(-sizes, kind="stable")
+    for start in range(0, len(order), num_rows):
+        rows = order[start : start + num_rows]
+        yield LengthBatch(rows, len(rows), int(sizes[rows[0]]))

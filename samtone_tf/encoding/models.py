@@ -10,9 +10,9 @@ from samtone_tf.checks import check_choice
 from samtone_tf.data.corpus import SIDES
 from samtone_tf.data.token_cache import TokenCache
 from samtone_tf.data.tokenizer import Tokenizer, check_length
-from samtone_tf.distribution import has_accelerator, make_strategy
+from samtone_tf.distribution import default_batch_tokens, make_strategy
 from samtone_tf.dual_encoder import DualEncoder
-from samtone_tf.encoding.text_encoder import ACCELERATOR_TOKENS, CPU_TOKENS, TextEncoder
+from samtone_tf.encoding.text_encoder import TextEncoder
 from samtone_tf.export.saved_encoder import SavedEncoder, check_saved_model, model_fingerprint
 from samtone_tf.tensorflow_encode import make_text_encoder
 
@@ -111,7 +111,7 @@ def encoder_of(
         dim=model.embedding_dim,
         fingerprint=model_fingerprint(tokenizer, model.weights),
         num_replicas=num_replicas,
-        batch_tokens=_batch_tokens(),
+        batch_tokens=default_batch_tokens(),
     )
 
 
@@ -130,7 +130,7 @@ def _open_export(folder: Path, side: str, length: int | None, jit_compile: bool)
         dim=encoder.embedding_dim,
         fingerprint=encoder.fingerprint,
         path=str(folder.resolve()),
-        batch_tokens=_batch_tokens(),
+        batch_tokens=default_batch_tokens(),
     )
 
 
@@ -151,10 +151,6 @@ def _open_run(
         model = load_model(path)
     opened = encoder_of(model, tokenizer, side, length, jit_compile)
     return replace(opened, path=str(run.resolve()))
-
-
-def _batch_tokens() -> int:
-    return ACCELERATOR_TOKENS if has_accelerator() else CPU_TOKENS
 
 
 def _tokenizing(tokenizer: Tokenizer, length: int) -> Callable[[Sequence[str | bytes]], TokenCache]:

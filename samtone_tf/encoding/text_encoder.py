@@ -5,12 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from samtone_tf.data.length_batches import length_batches
+from samtone_tf.data.length_batches import CPU_TOKENS, length_batches
 from samtone_tf.data.token_cache import TokenCache
-
-CPU_TOKENS, ACCELERATOR_TOKENS = 2048, 16_384
-"""Tokens that a replica encodes at a time. What a processor works on should fit into its caches:
-`benchmarks/encode.py`. That of accelerators is an estimate."""
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,10 @@ import numpy as np
 import tensorflow as tf
 from tqdm import tqdm
 
+from samtone_tf.data.length_batches import length_batches, row_batches
 from samtone_tf.data.token_cache import TokenCache
 from samtone_tf.data.tokenizer import Tokenizer, check_length
+from samtone_tf.distribution import default_batch_tokens
 from samtone_tf.export.encoder import EXTRA, SIDES
 
 
@@ -56,12 +58,26 @@ class SavedEncoder:
         """Hash of weights and vocabulary: equal for every export of one model."""
         return model_fingerprint(self.tokenizer, self._model.weights)
 
-    def encode_query(self, texts: Sequence[str | bytes], batch_size: int = 64) -> np.ndarray:
-        """Unit vectors of queries, float32 `(len(texts), D)`, in the order given."""
+    def encode_query(
+        self, texts: Sequence[str | bytes], batch_size: int | None = None
+    ) -> np.ndarray:
+        """Unit vectors of queries, float32 `(len(texts), D)`, in the order given.
+
+        Args:
+            texts: any number.
+            batch_size: texts at a time; None makes batches of equally many tokens.
+        """
         return self._encode("query", texts, batch_size)
 
-    def encode_document(self, texts: Sequence[str | bytes], batch_size: int = 64) -> np.ndarray:
-        """Unit vectors of documents, float32 `(len(texts), D)`, in the order given."""
+    def encode_document(
+        self, texts: Sequence[str | bytes], batch_size: int | None = None
+    ) -> np.ndarray:
+        """Unit vectors of documents, float32 `(len(texts), D)`, in the order given.
+
+        Args:
+            texts: any number; for more than fit into memory there is `encode_corpus`.
+            batch_size: texts at a time; None makes batches of equally many tokens.
+        """
         return self._encode("document", texts, batch_size)
 
     def tokenize(self, side: str, texts: Sequence[str | bytes]) -> TokenCache:
@@ -87,23 +103,26 @@ class SavedEncoder:
 
         return to_vectors
 
-    def _encode(self, side: str, texts: Sequence[str | bytes], batch_size: int) -> np.ndarray:
+    def _encode(
+        self, side: str, texts: Sequence[str | bytes], batch_size: int | None
+    ) -> np.ndarray:
         if isinstance(texts, str | bytes):
             raise TypeError(f"`texts` must be a list of strings. Received: {texts!r}.")
         tokens, encode = self.tokenize(side, texts), self.token_function(side)
         vectors = np.zeros((len(tokens), self.embedding_dim), "float32")
-        # Texts of like length share a batch, so that little padding is computed; the
-        # longest first, so that a batch that does not fit fails at once.
         sizes = np.diff(tokens.offsets)
-        order = np.argsort(-sizes, kind="stable")
-        bar = tqdm(total=len(order), desc=f"encode {side}s", unit=" texts", delay=3, leave=False)
-        with bar:
-            for start in range(0, len(order), batch_size):
-                rows = order[start : start + batch_size]
-                longest = sizes[rows[0]]
-                batch = tokens.padded(rows)
-                vectors[rows] = encode({name: x[:, :longest] for name, x in batch.items()})
-                bar.update(len(rows))
+        if batch_size is None:
+            batches = length_batches(sizes, self.lengths[side], default_batch_tokens())
+        else:
+            batches = row_batches(sizes, batch_size)
+        with tqdm(
+            total=len(tokens), desc=f"encode {side}s", unit=" texts", delay=3, leave=False
+        ) as bar:
+            for batch in batches:
+                inputs = tokens.padded(batch.padded_rows)
+                found = encode({name: x[:, : batch.width] for name, x in inputs.items()})
+                vectors[batch.rows] = found[: len(batch.rows)]
+                bar.update(len(batch.rows))
         return vectors
 
     def _check_signatures(self) -> None:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from samtone_tf.data.length_batches import length_batches, widths
+from samtone_tf.data.length_batches import length_batches, row_batches, widths
 
 
 @pytest.mark.parametrize("longest", [2, 15, 16, 17, 64, 200, 512, 2048])
@@ -48,3 +48,12 @@ def test_no_text_makes_no_batch():
 def test_a_batch_needs_a_token():
     with pytest.raises(ValueError, match="`batch_tokens` must be at least 1. Received: .*=0"):
         list(length_batches(np.array([3]), 64, 0))
+
+
+def test_batches_of_equally_many_texts():
+    sizes = np.array([3, 9, 1, 9, 4])
+    found = [(b.rows.tolist(), b.num_rows, b.width) for b in row_batches(sizes, 2)]
+    assert found == [([1, 3], 2, 9), ([4, 0], 2, 4), ([2], 1, 1)]
+    assert list(row_batches(np.zeros(0, int), 2)) == []
+    with pytest.raises(ValueError, match="`num_rows` must be at least 1. Received: num_rows=0"):
+        list(row_batches(sizes, 0))
