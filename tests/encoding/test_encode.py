@@ -216,6 +216,20 @@ def test_a_disk_that_fills_up_is_named_and_the_same_call_goes_on(tmp_path, monke
     check(tmp_path / "v")
 
 
+def test_the_system_itself_refuses_a_file_that_is_too_large(tmp_path):
+    resource = pytest.importorskip("resource", reason="a limit of Unix")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (620, before[1]))
+    try:
+        with pytest.raises(OSError, match="`out` must have room.*File too large"):
+            encode(tmp_path / "v", shard_size=23)  # 128 + 23 · 6 · 4 bytes
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert [path.name for path in (tmp_path / "v").iterdir()] == ["vectors.json"]
+    encode(tmp_path / "v", shard_size=23)
+    check(tmp_path / "v")
+
+
 def test_a_disk_without_room_is_refused_before_anything_is_encoded(tmp_path, monkeypatch):
     usage = shutil.disk_usage(tmp_path)
     monkeypatch.setattr(shard_module.shutil, "disk_usage", lambda _: usage._replace(free=551))
