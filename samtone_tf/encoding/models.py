@@ -67,9 +67,9 @@ def open_encoder(
         )
     if is_run(model):
         return _open_run(Path(model), side, length, checkpoint, strategy, tpu, jit_compile)
-    wanted = {"checkpoint": checkpoint, "strategy": None if strategy == "auto" else strategy}
-    for name, value in wanted.items():
-        if value not in (None, "one"):
+    several = None if strategy in ("auto", "one") else strategy
+    for name, value in {"checkpoint": checkpoint, "strategy": several}.items():
+        if value is not None:
             raise ValueError(
                 f"`{name}` is for a run folder: a SavedModel is one checkpoint, on one device. "
                 f"Received: {name}={value!r} and model={str(model)!r}. Give the run folder as the "
