@@ -46,6 +46,9 @@ _MODULES = {
     "export_saved_model": "export.encoder",
     "write_saved_model": "export.encoder",
     "SavedEncoder": "export.saved_encoder",
+    "encode_corpus": "encoding.encode",
+    "open_encoder": "encoding.models",
+    "Vectors": "encoding.vectors",
     "ExactIndex": "index.exact",
     "ScannIndex": "index.scann",
     "build_index": "index.store",
@@ -57,6 +60,7 @@ _MODULES = {
     "read_run": "evaluation.trec",
     "write_run": "evaluation.trec",
     "Retriever": "retriever",
+    "index_vectors": "retriever",
 }
 
 __all__ = ["__version__", *sorted(_MODULES)]

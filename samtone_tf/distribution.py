@@ -17,6 +17,7 @@ import tensorflow as tf
 from samtone_tf.checks import check_choice
 from samtone_tf.cluster import Cluster
 from samtone_tf.config import STRATEGIES
+from samtone_tf.data.length_batches import ACCELERATOR_TOKENS, CPU_TOKENS
 from samtone_tf.data.pipeline import check_local
 
 PCI_DEVICES = Path("/sys/bus/pci/devices")
@@ -58,6 +59,12 @@ def make_strategy(name: str = "auto", tpu: str = "") -> tf.distribute.Strategy:
     if name == "multiworker":
         return _multiworker()
     return tf.distribute.get_strategy()
+
+
+def default_batch_tokens() -> int:
+    """Tokens that a replica should encode at a time on what TensorFlow finds here."""
+    found = any(tf.config.list_logical_devices(kind) for kind in ("GPU", "TPU"))
+    return ACCELERATOR_TOKENS if found else CPU_TOKENS
 
 
 def check_batch(

@@ -46,7 +46,7 @@ def encode(
 
 
 def make_text_encoder(
-    model: DualEncoder, side: str
+    model: DualEncoder, side: str, jit_compile: bool = False
 ) -> Callable[[Mapping[str, np.ndarray]], np.ndarray]:
     """A function from tokens `(B, L)` to unit vectors `(B, D)`, without dropout.
 
@@ -56,6 +56,7 @@ def make_text_encoder(
     Args:
         model: its weights count as they are at each call.
         side: `"query"` or `"document"`.
+        jit_compile: let XLA compile; on one device.
     """
     strategy = model.distribute_strategy
     encode = {"query": model.encode_query, "document": model.encode_document}[side]
@@ -69,7 +70,7 @@ def make_text_encoder(
         vectors = encode({name: x[first : first + size] for name, x in tokens.items()})
         return tf.distribute.get_replica_context().all_gather(vectors, axis=0)
 
-    @tf.function
+    @tf.function(jit_compile=jit_compile and num_replicas == 1)
     def run(tokens):
         return strategy.run(on_replica, args=(tokens,))
 

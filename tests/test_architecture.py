@@ -16,6 +16,7 @@ LADDER = [
     ["index", "evaluation", "mining"],
     ["dual_encoder", "merge", "tensorflow_encode", "tensorflow_step", "distribution", "workers"],
     ["training", "export"],
+    ["encoding"],
     ["retriever", "judge", "judge_suite"],
     ["analysis"],
     ["cli"],

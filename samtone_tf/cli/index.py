@@ -1,10 +1,11 @@
-"""`samtone index`: an exported model and a corpus → an index folder."""
+"""`samtone index`: an exported model and a corpus, or the vectors of one → an index folder."""
 
 from samtone_tf.cli.parser import SOURCES_HELP, make_parser
 
 EXAMPLES = """
 samtone index --model saved_models/scifact/1 --data beir:scifact --out indexes/scifact
 samtone index --model saved_models/faq/1 --data pairs:faq.jsonl --out indexes/faq --kind exact
+samtone index --vectors vectors/wiki --out indexes/wiki --queries vectors/questions
 """
 
 
@@ -13,11 +14,25 @@ def run(arguments: list[str]) -> None:
     parser = make_parser(
         "index",
         "Encode a corpus, build an index over it, and measure that against exact search.",
-        "--model SAVED_MODEL --data SOURCE --out INDEX [options]",
+        "(--model SAVED_MODEL --data SOURCE | --vectors VECTORS) --out INDEX [options]",
         EXAMPLES,
     )
-    parser.add_argument("--model", required=True, type=str, help="folder of `samtone export`")
-    parser.add_argument("--data", required=True, type=str, help=SOURCES_HELP)
+    parser.add_argument("--model", type=str, default=None, help="folder of `samtone export`")
+    parser.add_argument(
+        "--data",
+        type=str,
+        default=None,
+        help=f"{SOURCES_HELP}; with --vectors only for the texts of hits",
+    )
+    parser.add_argument(
+        "--vectors", type=str, default=None, help="folder of `samtone encode`; needs no model"
+    )
+    parser.add_argument(
+        "--queries",
+        type=str,
+        default=None,
+        help="with --vectors: folder of `samtone encode --side query`; they measure the index",
+    )
     parser.add_argument("--out", required=True, type=str, help="index folder to write")
     parser.add_argument(
         "--kind", type=str, default="auto", help="scann, exact, or auto: scann where it installs"
@@ -30,6 +45,20 @@ def run(arguments: list[str]) -> None:
     )
     parser.add_argument("--overwrite", action="store_true", help="replace an index that is there")
     parsed = parser.parse_args(arguments)
+    _check_flags(parsed)
+    if parsed.vectors is not None:
+        from samtone_tf.retriever import index_vectors
+
+        built = index_vectors(
+            parsed.vectors,
+            parsed.out,
+            data=parsed.data,
+            queries=parsed.queries,
+            kind=parsed.kind,
+            overwrite=parsed.overwrite,
+        )
+        print(as_text(built.report, parsed.out))
+        return
     from samtone_tf.export.saved_encoder import check_saved_model
     from samtone_tf.index.folder import check_new_folder
     from samtone_tf.retriever import Retriever
@@ -42,12 +71,30 @@ def run(arguments: list[str]) -> None:
     retriever = Retriever.build(
         parsed.model, data, parsed.out, kind=parsed.kind, overwrite=parsed.overwrite
     )
-    report = retriever.report
-    print(
-        f"wrote {parsed.out}: {report.num_documents} documents, {report.description}, "
+    print(as_text(retriever.report, parsed.out))
+
+
+def as_text(report, out: str) -> str:
+    """What was built, in a line."""
+    return (
+        f"wrote {out}: {report.num_documents} documents, {report.description}, "
         f"recall@10 {report.recall_at_10:.4f} and recall@100 {report.recall_at_100:.4f} against "
         f"exact search ({report.num_queries} queries, {report.queries})"
     )
+
+
+def _check_flags(parsed) -> None:
+    given = [
+        f"--{name}"
+        for name in ("model", "data", "vectors", "queries", "split")
+        if getattr(parsed, name) is not None
+    ]
+    wrong = {"--model", "--split"} if parsed.vectors is not None else {"--queries"}
+    if wrong & set(given) or (parsed.vectors is None and not {"--model", "--data"} <= set(given)):
+        raise ValueError(
+            "An index is built from --model and --data (and --split), or from --vectors (and "
+            f"--data, --queries). Received: {' '.join(given) or 'neither'}."
+        )
 
 
 def load_split(source: str, split: str | None):

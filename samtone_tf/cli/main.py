@@ -18,6 +18,7 @@ COMMANDS = {
     "plan": "say what a training step needs, and whether it fits on a device",
     "export": "write the SavedModel of a trained run",
     "convert": "write a model for another tool, or a published one as a run",
+    "encode": "write the vectors of a corpus of any size to a folder",
     "index": "encode a corpus and build a search index",
     "search": "ask an index questions",
     "evaluate": "judge an exported model on a data set, or a suite of them",

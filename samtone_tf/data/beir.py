@@ -47,8 +47,8 @@ def _collection(folder: str | Path, split: str) -> Collection:
     return Collection(
         source=f"beir:{Path(folder)}",
         split=split,
-        documents=Stream(str(corpus), lambda: _documents(corpus), "corpus.jsonl"),
-        queries=Stream(str(queries), lambda: _queries(queries), "queries.jsonl"),
+        documents=Stream(str(corpus), lambda: _numbered(corpus, "document"), "corpus.jsonl"),
+        queries=Stream(str(queries), lambda: _numbered(queries, "query"), "queries.jsonl"),
         judgements=Stream(str(judgements), lambda: read_qrels(judgements), judgements.name),
     )
 
@@ -101,24 +101,47 @@ def _check_folder(
         )
 
 
-def _documents(path: Path) -> Iterator[tuple[int, str, str]]:
-    for number, record in read_json_lines(path):
-        place = f"{path}:{number}"
-        document_id = id_field(record, "_id", place)
-        text = text_field(record, "text", place)
+def beir_texts(folder: str | Path, side: str) -> Path:
+    """Return the file of a folder's documents or queries; judgements need not be there."""
+    folder = Path(folder)
+    name = "queries.jsonl" if side == "query" else "corpus.jsonl"
+    file = _find(folder, name)
+    if file is None:
+        state = "which lacks it" if folder.is_dir() else "which is no folder"
+        raise FileNotFoundError(
+            f"`folder` must hold {name} (or {name}.gz). Received: {folder}, {state}. "
+            "Name the folder of a BEIR data set."
+        )
+    return file
+
+
+def read_texts(path: Path, side: str, quiet: bool = False) -> Iterator[tuple[str, str]]:
+    """Yield id and text of every record of a corpus or queries file.
+
+    Args:
+        path: of the file.
+        side: `query` or `document`; a document may be empty, and has its title before it.
+        quiet: show no progress bar.
+    """
+    for number, record in read_json_lines(path, quiet):
+        yield text_of(record, side, f"{path}:{number}")
+
+
+def text_of(record: dict, side: str, place: str) -> tuple[str, str]:
+    """Return id and text of one record; `place` is for messages."""
+    text_id = id_field(record, "_id", place)
+    text = text_field(record, "text", place)
+    if side == "document":
         has_title = record.get("title") is not None
-        title = text_field(record, "title", place) if has_title else ""
-        yield number, document_id, join_title(title, text)
+        return text_id, join_title(text_field(record, "title", place) if has_title else "", text)
+    if not text.strip():
+        raise ValueError(
+            f"{place}: query {text_id!r} must have a text. Received: an empty `text`. "
+            "Fill it in or remove the query and its judgements."
+        )
+    return text_id, text.strip()
 
 
-def _queries(path: Path) -> Iterator[tuple[int, str, str]]:
+def _numbered(path: Path, side: str) -> Iterator[tuple[int, str, str]]:
     for number, record in read_json_lines(path):
-        place = f"{path}:{number}"
-        query_id = id_field(record, "_id", place)
-        query = text_field(record, "text", place).strip()
-        if not query:
-            raise ValueError(
-                f"{place}: query {query_id!r} must have a text. Received: an empty `text`. "
-                "Fill it in or remove the query and its judgements."
-            )
-        yield number, query_id, query
+        yield number, *text_of(record, side, f"{path}:{number}")

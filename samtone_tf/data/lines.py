@@ -12,13 +12,16 @@ from pathlib import Path
 from tqdm import tqdm
 
 
-def read_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield (line number from 1, line without its end); a progress bar comes after 3 seconds."""
+def read_lines(path: Path, quiet: bool = False) -> Iterator[tuple[int, str]]:
+    """Yield (line number from 1, line without its end).
+
+    A progress bar comes after 3 seconds, unless `quiet` says that somebody else shows one.
+    """
     opener = gzip.open if path.suffix == ".gz" else open
     number = 0
     with (
         opener(path, "rb") as file,
-        tqdm(file, desc=path.name, unit=" lines", delay=3, leave=False) as lines,
+        tqdm(file, desc=path.name, unit=" lines", delay=3, leave=False, disable=quiet) as lines,
     ):
         try:
             for number, raw in enumerate(lines, start=1):
@@ -37,24 +40,28 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
             ) from error
 
 
-def read_json_lines(path: Path) -> Iterator[tuple[int, dict]]:
-    """Yield (line number, object) for every line that is not blank."""
-    for number, line in read_lines(path):
-        if not line.strip():
-            continue
-        try:
-            record = json.loads(line)
-        except (json.JSONDecodeError, RecursionError) as error:
-            raise ValueError(
-                f"{path}:{number}: expected one JSON object per line. "
-                f"Received: {shorten(line)} ({error}). Correct or remove the line."
-            ) from error
-        if not isinstance(record, dict):
-            raise ValueError(
-                f"{path}:{number}: expected a JSON object in braces. "
-                f"Received: {shorten(line)}. Correct or remove the line."
-            )
-        yield number, record
+def read_json_lines(path: Path, quiet: bool = False) -> Iterator[tuple[int, dict]]:
+    """Yield (line number, object) for every line that is not blank; `quiet` as in `read_lines`."""
+    for number, line in read_lines(path, quiet):
+        if line.strip():
+            yield number, read_json(line, f"{path}:{number}")
+
+
+def read_json(line: str, place: str) -> dict:
+    """Return the object of one line of JSON, or raise with `place` (file:line)."""
+    try:
+        record = json.loads(line)
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise ValueError(
+            f"{place}: expected one JSON object per line. "
+            f"Received: {shorten(line)} ({error}). Correct or remove the line."
+        ) from error
+    if not isinstance(record, dict):
+        raise ValueError(
+            f"{place}: expected a JSON object in braces. "
+            f"Received: {shorten(line)}. Correct or remove the line."
+        )
+    return record
 
 
 def id_field(record: dict, name: str, place: str) -> str:

@@ -47,17 +47,18 @@ class PairRows(NamedTuple):
         """Return the split in memory, with ids."""
         return as_data(self.tabulate(split))
 
-    def tabulate(self, split: str, folder: Path | None = None) -> Table:
+    def tabulate(self, split: str, folder: Path | None = None, keep_ids: bool = False) -> Table:
         """Return the split as columns.
 
         Args:
             split: which rows are judged; all where there is no column `split`.
             folder: where the columns are written; None keeps them in memory.
+            keep_ids: have ids in such a folder, too.
 
         Raises:
             ValueError: a row that is no pair, an id with two texts, an unknown split, no row.
         """
-        scan = _Scan(self, split, folder)
+        scan = _Scan(self, split, folder, keep_ids)
         for place, row in self.rows():
             scan.add(place, row)
         return scan.finish()
@@ -78,10 +79,10 @@ class _Scan:
     A query occurs once per row. A document occurs once per row, and after it the row's negatives.
     """
 
-    def __init__(self, source: PairRows, split: str, folder: Path | None):
+    def __init__(self, source: PairRows, split: str, folder: Path | None, keep_ids: bool):
         self.source, self.split = source, split
-        self.queries = RecordColumns(folder, "queries")
-        self.documents = RecordColumns(folder, "documents")
+        self.queries = RecordColumns(folder, "queries", keep_ids)
+        self.documents = RecordColumns(folder, "documents", keep_ids)
         # Of the texts as they are, to tell whether two are the same.
         self.query_texts = Numbers(folder, "query_texts")
         self.document_texts = Numbers(folder, "document_texts")

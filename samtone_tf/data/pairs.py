@@ -50,16 +50,19 @@ def read_pairs(file: str | Path, split: str) -> RetrievalData:
         return _pair_rows(file).data(split)
 
 
-def tabulate_pairs(file: str | Path, split: str, folder: Path | None = None) -> Table:
+def tabulate_pairs(
+    file: str | Path, split: str, folder: Path | None = None, keep_ids: bool = False
+) -> Table:
     """Read a file of pairs as `read_pairs` does, into columns.
 
     Args:
         file: path of the file.
         split: which rows are judged.
         folder: where the columns are written; None keeps them in memory.
+        keep_ids: have ids in such a folder, too.
     """
     with _long_csv_fields():
-        return _pair_rows(file).tabulate(split, folder)
+        return _pair_rows(file).tabulate(split, folder, keep_ids)
 
 
 def pairs_splits(file: str | Path) -> tuple[str, ...]:

@@ -123,14 +123,16 @@ class RecordColumns:
     """Records as they occur in a file, repeats included.
 
     Args:
-        folder: where the columns are written, ids left out; None keeps all in memory.
+        folder: where the columns are written; None keeps all in memory.
         name: what their files begin with.
+        keep_ids: write the ids, too; in memory they are always kept.
     """
 
-    def __init__(self, folder: Path | None, name: str):
+    def __init__(self, folder: Path | None, name: str, keep_ids: bool = False):
         self._texts = Texts(folder, name)
         self._numbers = Numbers(folder, f"{name}.ids")
-        self._ids: list[str] | None = None if folder else []
+        keep_ids = keep_ids or folder is None
+        self._ids = Texts(folder, f"{name}.id_texts") if keep_ids else None
 
     def append(self, record_id: str, text: str) -> None:
         """Add one occurrence."""
@@ -141,7 +143,8 @@ class RecordColumns:
 
     def finish(self) -> Records:
         """Return the occurrences."""
-        return Records(self._texts.finish(), self._numbers.finish(), self._ids)
+        ids = None if self._ids is None else self._ids.finish()
+        return Records(self._texts.finish(), self._numbers.finish(), ids)
 
 
 def fingerprints_of(texts: Sequence[str]) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -10,8 +10,10 @@ import numpy as np
 import tensorflow as tf
 from tqdm import tqdm
 
+from samtone_tf.data.length_batches import length_batches, row_batches
 from samtone_tf.data.token_cache import TokenCache
 from samtone_tf.data.tokenizer import Tokenizer, check_length
+from samtone_tf.distribution import default_batch_tokens
 from samtone_tf.export.encoder import EXTRA, SIDES
 
 
@@ -55,41 +57,74 @@ class SavedEncoder:
     @cached_property
     def fingerprint(self) -> str:
         """Hash of weights and vocabulary: equal for every export of one model."""
-        digest = hashlib.blake2b(self.tokenizer.fingerprint.encode(), digest_size=8)
-        if any(self.prompts.values()):
-            digest.update(json.dumps(self.prompts).encode())
-        for weight in self._model.weights:
-            digest.update(weight.numpy().tobytes())
-        return digest.hexdigest()
+        return model_fingerprint(self.tokenizer, self._model.weights, self.prompts)
 
-    def encode_query(self, texts: Sequence[str | bytes], batch_size: int = 64) -> np.ndarray:
-        """Unit vectors of queries, float32 `(len(texts), D)`, in the order given."""
+    def encode_query(
+        self, texts: Sequence[str | bytes], batch_size: int | None = None
+    ) -> np.ndarray:
+        """Unit vectors of queries, float32 `(len(texts), D)`, in the order given.
+
+        Args:
+            texts: any number.
+            batch_size: texts at a time; None makes batches of equally many tokens.
+        """
         return self._encode("query", texts, batch_size)
 
-    def encode_document(self, texts: Sequence[str | bytes], batch_size: int = 64) -> np.ndarray:
-        """Unit vectors of documents, float32 `(len(texts), D)`, in the order given."""
+    def encode_document(
+        self, texts: Sequence[str | bytes], batch_size: int | None = None
+    ) -> np.ndarray:
+        """Unit vectors of documents, float32 `(len(texts), D)`, in the order given.
+
+        Args:
+            texts: any number; for more than fit into memory there is `encode_corpus`.
+            batch_size: texts at a time; None makes batches of equally many tokens.
+        """
         return self._encode("document", texts, batch_size)
 
-    def _encode(self, side: str, texts: Sequence[str | bytes], batch_size: int) -> np.ndarray:
+    def tokenize(self, side: str, texts: Sequence[str | bytes]) -> TokenCache:
+        """Token ids of texts, as the model's graph makes them of a `side`'s texts."""
+        tokenizer = self.tokenizer.prompted(self.prompts[side])
+        return TokenCache.build(texts, tokenizer, self.lengths[side])
+
+    def token_function(
+        self, side: str, jit_compile: bool = False
+    ) -> Callable[[Mapping[str, np.ndarray]], np.ndarray]:
+        """A function from tokens `(B, L)` to unit vectors, float32 `(B, D)`.
+
+        Args:
+            side: `"query"` or `"document"`.
+            jit_compile: let XLA compile each new shape; without it, one graph does for all.
+        """
+        encode = self._model.signatures[f"encode_{side}_tokens"]
+        if jit_compile:
+            encode = tf.function(encode, jit_compile=True)
+
+        def to_vectors(tokens: Mapping[str, np.ndarray]) -> np.ndarray:
+            inputs = {name: tf.constant(part) for name, part in tokens.items()}
+            return encode(**inputs)["embedding"].numpy()
+
+        return to_vectors
+
+    def _encode(
+        self, side: str, texts: Sequence[str | bytes], batch_size: int | None
+    ) -> np.ndarray:
         if isinstance(texts, str | bytes):
             raise TypeError(f"`texts` must be a list of strings. Received: {texts!r}.")
-        tokenizer = self.tokenizer.prompted(self.prompts[side])
-        tokens = TokenCache.build(texts, tokenizer, self.lengths[side])
-        encode = self._model.signatures[f"encode_{side}_tokens"]
+        tokens, encode = self.tokenize(side, texts), self.token_function(side)
         vectors = np.zeros((len(tokens), self.embedding_dim), "float32")
-        # Texts of like length share a batch, so that little padding is computed; the
-        # longest first, so that a batch that does not fit fails at once.
         sizes = np.diff(tokens.offsets)
-        order = np.argsort(-sizes, kind="stable")
-        bar = tqdm(total=len(order), desc=f"encode {side}s", unit=" texts", delay=3, leave=False)
-        with bar:
-            for start in range(0, len(order), batch_size):
-                rows = order[start : start + batch_size]
-                longest = sizes[rows[0]]
-                batch = tokens.padded(rows)
-                inputs = {name: tf.constant(part[:, :longest]) for name, part in batch.items()}
-                vectors[rows] = encode(**inputs)["embedding"].numpy()
-                bar.update(len(rows))
+        if batch_size is None:
+            batches = length_batches(sizes, self.lengths[side], default_batch_tokens())
+        else:
+            batches = row_batches(sizes, batch_size)
+        with tqdm(
+            total=len(tokens), desc=f"encode {side}s", unit=" texts", delay=3, leave=False
+        ) as bar:
+            for batch in batches:
+                inputs = tokens.padded(batch.padded_rows)
+                found = encode({name: x[:, : batch.width] for name, x in inputs.items()})
+                vectors[batch.rows] = found[: len(batch.rows)]
+                bar.update(len(batch.rows))
         return vectors
 
     def _check_signatures(self) -> None:
@@ -103,6 +138,16 @@ class SavedEncoder:
                 f"Received: {self.folder}, with signatures {sorted(there)} and without "
                 f"{missing or [f'{EXTRA}/samtone.json']}."
             )
+
+
+def model_fingerprint(tokenizer: Tokenizer, weights: Iterable, prompts: Mapping[str, str]) -> str:
+    """Hash of vocabulary, prompts, and weights in order: what `SavedEncoder.fingerprint` is."""
+    digest = hashlib.blake2b(tokenizer.fingerprint.encode(), digest_size=8)
+    if any(prompts.values()):
+        digest.update(json.dumps(prompts).encode())
+    for weight in weights:
+        digest.update(weight.numpy().tobytes())
+    return digest.hexdigest()
 
 
 def check_saved_model(folder: str | Path) -> Path:

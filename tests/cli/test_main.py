@@ -17,6 +17,7 @@ COMMANDS = (
     "plan",
     "export",
     "convert",
+    "encode",
     "index",
     "search",
     "evaluate",

@@ -1,0 +1,1 @@
+"""Encoding corpora of any size: texts → folders of vectors, resumable, on one machine or many."""
