@@ -47,6 +47,9 @@ _MODULES = {
     "evaluate": "evaluation.evaluate",
     "evaluate_model": "judge",
     "Retriever": "retriever",
+    "MergedIndex": "index.merged",
+    "Crowding": "index.conditions",
+    "tune_index": "tuning",
 }
 
 __all__ = ["__version__", *sorted(_MODULES)]

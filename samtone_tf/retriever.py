@@ -9,18 +9,21 @@ INDEX/texts.jsonl.gz            the documents' texts, one JSON string a line, in
 import gzip
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from samtone_tf.checks import check_choice
 from samtone_tf.data.records import RetrievalData
 from samtone_tf.export.saved_encoder import SavedEncoder, check_saved_model
-from samtone_tf.index.base import Index
+from samtone_tf.index.base import Index, check_model
+from samtone_tf.index.conditions import Crowding
 from samtone_tf.index.folder import check_new_folder
+from samtone_tf.index.merged import MergedIndex
 from samtone_tf.index.report import MAX_QUERIES, IndexReport
-from samtone_tf.index.scann_settings import ScannSettings
-from samtone_tf.index.store import KINDS, build_index, load_index, resolve_kind
+from samtone_tf.index.scann_settings import ScannSettings, scann_settings
+from samtone_tf.index.store import KINDS, build_index, check_settings, load_index, resolve_kind
+from samtone_tf.index.vectors import check_storage
 
 
 class Hit(NamedTuple):
@@ -41,6 +44,9 @@ class Retriever:
         index: over vectors of that model's document side.
         texts: document id → text.
         report: what was measured when the index was built.
+
+    Raises:
+        ValueError: the index is known to hold vectors of another model.
     """
 
     def __init__(
@@ -50,6 +56,7 @@ class Retriever:
         texts: dict[str, str],
         report: IndexReport | None = None,
     ):
+        check_model(index.model, encoder.fingerprint, "encoder")
         self.encoder, self.index, self.texts, self.report = encoder, index, texts, report
 
     @classmethod
@@ -61,6 +68,7 @@ class Retriever:
         *,
         kind: str = "auto",
         settings: ScannSettings | None = None,
+        storage: str = "float32",
         overwrite: bool = False,
     ) -> "Retriever":
         """Encodes a corpus, builds an index over it, measures it, and writes the folder.
@@ -71,6 +79,7 @@ class Retriever:
             out: folder to write.
             kind: `"scann"`, `"exact"`, or `"auto"`: ScaNN where it can be imported.
             settings: of ScaNN; None derives them from the size of the corpus.
+            storage: `float32`, `bfloat16` or `int8`, what the vectors are kept as.
             overwrite: replace an index that `out` already holds.
 
         Raises:
@@ -78,10 +87,14 @@ class Retriever:
             FileNotFoundError, ValueError: no model with this package's signatures.
         """
         check_choice("kind", kind, KINDS)
+        check_storage(storage)
+        check_settings(kind, settings)
         kind = resolve_kind(kind)
         check_new_folder(out, overwrite=overwrite)
         encoder = SavedEncoder(model)
         ids = list(data.documents)
+        if kind == "scann":  # what does not fit is refused before the corpus is encoded
+            scann_settings(max(1, len(ids)), encoder.embedding_dim, settings)
         queries = [data.queries[query_id] for query_id in data.qrels if query_id in data.queries]
         vectors = encoder.encode_document(list(data.documents.values()))
         texts = "".join(json.dumps(text) + "\n" for text in data.documents.values())
@@ -99,6 +112,7 @@ class Retriever:
             out,
             queries=encoder.encode_query(queries[:MAX_QUERIES]) if queries else None,
             settings=settings,
+            storage=storage,
             model=encoder.fingerprint,
             extra_files={
                 "retriever.json": (json.dumps(about, indent=2) + "\n").encode(),
@@ -109,39 +123,53 @@ class Retriever:
         return cls(encoder, built.index, dict(data.documents), built.report)
 
     @classmethod
-    def load(cls, folder: str | Path, model: str | Path | None = None) -> "Retriever":
-        """Opens an index folder.
+    def load(
+        cls, folder: str | Path | Sequence[str | Path], model: str | Path | None = None
+    ) -> "Retriever":
+        """Opens an index folder, or several that are searched as one.
 
         Args:
-            folder: what `build` wrote; it may have been moved.
+            folder: what `build` wrote; it may have been moved. Of a list, each is searched and
+                the results are merged: they need one model and distinct document ids.
             model: folder of the exported model, if it is no longer where it was.
 
         Raises:
             FileNotFoundError: no index there, or its model is gone.
             ValueError: the model is not the one that made the vectors.
         """
-        folder = Path(folder)
-        index = load_index(folder)
-        path = folder / "retriever.json"
-        if not path.is_file():
-            raise FileNotFoundError(
-                f"`folder` must be an index that `samtone index` wrote. Received: {folder}, which "
-                "has no retriever.json."
-            )
-        about = json.loads(path.read_text(encoding="utf-8"))
-        encoder = SavedEncoder(model or _find_model(folder, about))
-        if encoder.fingerprint != about["fingerprint"]:
-            raise ValueError(
-                "`model` must be the one that made the index's vectors. "
-                f"Received: {encoder.folder} with fingerprint {encoder.fingerprint}; the index "
-                f"needs {about['fingerprint']}. Build the index again for this model."
-            )
-        with gzip.open(folder / "texts.jsonl.gz", "rt", encoding="utf-8") as lines:
-            texts = [json.loads(line) for line in lines]
-        return cls(encoder, index, dict(zip(index.document_ids, texts, strict=True)))
+        folders = [Path(folder)] if isinstance(folder, str | Path) else [Path(f) for f in folder]
+        indexes = [load_index(path) for path in folders]
+        index = indexes[0] if len(indexes) == 1 else MergedIndex(indexes)
+        abouts = [read_about(path) for path in folders]
+        encoder = SavedEncoder(model or find_model(folders[0], abouts[0]))
+        texts: dict[str, str] = {}
+        for path, about, part in zip(folders, abouts, indexes, strict=True):
+            if encoder.fingerprint != about["fingerprint"]:
+                raise ValueError(
+                    "`model` must be the one that made the index's vectors. "
+                    f"Received: {encoder.folder} with fingerprint {encoder.fingerprint}; {path} "
+                    f"needs {about['fingerprint']}. Build the index again for this model."
+                )
+            with gzip.open(path / "texts.jsonl.gz", "rt", encoding="utf-8") as lines:
+                found = [json.loads(line) for line in lines]
+            texts |= zip(part.document_ids, found, strict=True)
+        return cls(encoder, index, texts)
 
-    def search(self, queries: Sequence[str], k: int = 10) -> list[list[Hit]]:
+    def search(
+        self,
+        queries: Sequence[str],
+        k: int = 10,
+        *,
+        allowed: Collection[str] | None = None,
+        crowding: Crowding | None = None,
+    ) -> list[list[Hit]]:
         """The k best documents for each query, best first; fewer if the corpus is smaller.
+
+        Args:
+            queries: texts.
+            k: int ≥ 1, documents per query.
+            allowed: ids of the documents that may be found; None is all.
+            crowding: at most so many results of one group, such as passages of one page.
 
         Raises:
             TypeError: one string instead of a list of them.
@@ -149,14 +177,28 @@ class Retriever:
         """
         if isinstance(queries, str):
             raise TypeError(f"`queries` must be a list of strings. Received: {queries!r}.")
-        found = self.index.search(self.encoder.encode_query(list(queries)), k)
+        vectors = self.encoder.encode_query(list(queries))
+        given = {"allowed": allowed, "crowding": crowding}
+        conditions = {name: value for name, value in given.items() if value is not None}
+        found = self.index.search(vectors, k, **conditions)
         return [
             [Hit(i, float(score), self.texts[i]) for i, score in zip(ids, scores, strict=True)]
             for ids, scores in zip(found.document_ids, found.scores, strict=True)
         ]
 
 
-def _find_model(folder: Path, about: dict) -> Path:
+def read_about(folder: Path) -> dict:
+    """What `retriever.json` says: the model, its fingerprint, the source of the texts."""
+    path = folder / "retriever.json"
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"`folder` must be an index that `samtone index` wrote. Received: {folder}, which "
+            "has no retriever.json."
+        )
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def find_model(folder: Path, about: dict) -> Path:
     """Where the model was, or where it is if both folders moved together."""
     for candidate in (Path(about["model"]), folder.resolve() / about["model_relative"]):
         if (candidate / "saved_model.pb").is_file():

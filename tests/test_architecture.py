@@ -16,7 +16,7 @@ LADDER = [
     ["index", "evaluation", "mining"],
     ["dual_encoder", "tensorflow_encode", "tensorflow_step", "distribution", "workers"],
     ["training", "export"],
-    ["retriever", "judge"],
+    ["retriever", "judge", "tuning"],
     ["analysis"],
     ["cli"],
 ]

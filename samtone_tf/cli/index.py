@@ -5,7 +5,19 @@ from samtone_tf.cli.parser import SOURCES_HELP, make_parser
 EXAMPLES = """
 samtone index --model saved_models/scifact/1 --data beir:scifact --out indexes/scifact
 samtone index --model saved_models/faq/1 --data pairs:faq.jsonl --out indexes/faq --kind exact
+samtone index --model saved_models/web/1 --data beir:web --out indexes/web --num_leaves 2000 \\
+              --storage int8
 """
+
+SETTINGS = {
+    "num_leaves": (int, "partitions of the corpus; 0 is none"),
+    "num_leaves_to_search": (int, "partitions read per question"),
+    "reorder": (int, "candidates scored again in --storage; 0 is none"),
+    "dims_per_block": (int, "dimensions behind one 4-bit code; 0 is no codes"),
+    "anisotropic_threshold": (float, "from 0 to below 1, the T of its quantization"),
+    "training_sample_size": (int, "documents that the partitions are learned from"),
+}
+"""Flags that override what follows from the corpus's size, see `index.scann_settings`."""
 
 
 def run(arguments: list[str]) -> None:
@@ -28,19 +40,33 @@ def run(arguments: list[str]) -> None:
         default=None,
         help="whose queries measure the index; default: test, dev or train, the first there is",
     )
+    parser.add_argument(
+        "--storage", type=str, default="float32", help="of the vectors: float32, bfloat16 or int8"
+    )
+    for name, (kind, what) in SETTINGS.items():
+        parser.add_argument(f"--{name}", type=kind | None, default=None, help=f"ScaNN: {what}")
     parser.add_argument("--overwrite", action="store_true", help="replace an index that is there")
     parsed = parser.parse_args(arguments)
     from samtone_tf.export.saved_encoder import check_saved_model
     from samtone_tf.index.folder import check_new_folder
+    from samtone_tf.index.scann_settings import ScannSettings
     from samtone_tf.retriever import Retriever
 
+    given = {name: parsed[name] for name in SETTINGS if parsed[name] is not None}
+    settings = ScannSettings(**given) if given else None
     check_saved_model(parsed.model)
     check_new_folder(parsed.out, overwrite=parsed.overwrite)
     data = load_split(parsed.data, parsed.split)
     for note in data.notes:
         print(f"note: {note}")
     retriever = Retriever.build(
-        parsed.model, data, parsed.out, kind=parsed.kind, overwrite=parsed.overwrite
+        parsed.model,
+        data,
+        parsed.out,
+        kind=parsed.kind,
+        settings=settings,
+        storage=parsed.storage,
+        overwrite=parsed.overwrite,
     )
     report = retriever.report
     print(

@@ -16,6 +16,7 @@ COMMANDS = {
     "train": "train a dual encoder on pairs of texts",
     "export": "write the SavedModel of a trained run",
     "index": "encode a corpus and build a search index",
+    "tune-index": "find the fastest settings of an index with a wanted recall",
     "search": "ask an index questions",
     "evaluate": "judge an exported model on a data set",
 }
@@ -77,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(name: str, arguments: list[str]) -> int:
     from jsonargparse import ArgumentError
 
-    command = importlib.import_module(f"samtone_tf.cli.{name}")
+    command = importlib.import_module(f"samtone_tf.cli.{name.replace('-', '_')}")
     program = f"samtone {name}"
     try:
         return command.run(arguments) or 0

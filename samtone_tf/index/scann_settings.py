@@ -31,6 +31,8 @@ class ScannSettings:
         dims_per_block: int ≥ 0, dimensions behind one 4-bit code. 0 is no codes: float32.
         anisotropic_threshold: float in [0, 1), ScaNN's T; errors along a vector weigh
             more than those across it.
+        training_sample_size: int ≥ 1, documents that the partitions are learned from, as
+            many as there are partitions at least.
     """
 
     num_leaves: int | None = None
@@ -38,9 +40,16 @@ class ScannSettings:
     reorder: int | None = None
     dims_per_block: int | None = None
     anisotropic_threshold: float | None = None
+    training_sample_size: int | None = None
 
     def __post_init__(self) -> None:
-        lowest = {"num_leaves": 0, "num_leaves_to_search": 1, "reorder": 0, "dims_per_block": 0}
+        lowest = {
+            "num_leaves": 0,
+            "num_leaves_to_search": 1,
+            "reorder": 0,
+            "dims_per_block": 0,
+            "training_sample_size": 1,
+        }
         for name, least in lowest.items():
             value = getattr(self, name)
             if value is not None and (not _is_int(value) or value < least):
@@ -111,6 +120,9 @@ def scann_settings(
         reorder=_or(given.reorder, 500 if coded else 0),
         dims_per_block=dims_per_block,
         anisotropic_threshold=_or(given.anisotropic_threshold, 0.2),
+        training_sample_size=_or(
+            given.training_sample_size, min(num_documents, max(100_000, 50 * num_leaves))
+        ),
     )
     _check_fit(filled, given, num_documents, dim)
     return filled
@@ -128,6 +140,11 @@ def _check_fit(filled: ScannSettings, given: ScannSettings, num_documents: int, 
         raise ValueError(
             f"`num_leaves_to_search` must not exceed num_leaves={leaves}. "
             f"Received: num_leaves_to_search={searched}. Lower it, or set `num_leaves`."
+        )
+    if (filled.training_sample_size or 0) < leaves:
+        raise ValueError(
+            f"`training_sample_size` must be at least num_leaves={leaves}. Received: "
+            f"training_sample_size={filled.training_sample_size}. 50 for each leaf is usual."
         )
     if (filled.dims_per_block or 0) > dim:
         raise ValueError(

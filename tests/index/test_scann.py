@@ -8,7 +8,7 @@ import types
 import numpy as np
 import pytest
 
-from samtone_tf.index import scann
+from samtone_tf.index import scann_library
 from samtone_tf.index.exact import ExactIndex
 from samtone_tf.index.report import index_report
 from samtone_tf.index.scann import ScannIndex
@@ -56,7 +56,7 @@ def test_c42_fewer_leaves_find_less(clustered_rows, names):
 @needs_scann
 def test_c43_inner_product_of_unit_vectors_ranks_as_distance_does(unit_rows, names):
     vectors, queries = unit_rows(400, 16), unit_rows(6, 16, seed=1)
-    pybind = scann.import_scann()
+    pybind = scann_library.import_scann()
     distances = pybind.builder(vectors, 20, "squared_l2").score_brute_force().build()
     rows, smaller_is_better = distances.search_batched(queries)
     found = ScannIndex.build(vectors, names(400)).search(queries, 20)
@@ -127,7 +127,7 @@ def test_missing_scann_names_the_platform_and_the_way_out(monkeypatch):
     monkeypatch.delitem(sys.modules, "scann.scann_ops.py.scann_ops_pybind", raising=False)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ImportError, match=f"{sys.platform}.*--search exact") as raised:
-        scann.import_scann()
+        scann_library.import_scann()
     assert isinstance(raised.value.__cause__, ModuleNotFoundError)
     assert "\n" not in str(raised.value)
 
@@ -146,14 +146,14 @@ def test_scann_is_available_where_it_is_installed_and_has_wheels(
     system, machine, spec, available, monkeypatch
 ):
     monkeypatch.setattr(sys, "platform", system)
-    monkeypatch.setattr(scann.platform, "machine", lambda: machine)
+    monkeypatch.setattr(scann_library.platform, "machine", lambda: machine)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: spec)
-    assert scann.scann_available() is available
+    assert scann_library.scann_available() is available
 
 
 def test_a_module_without_a_spec_is_no_scann(monkeypatch):
     monkeypatch.setitem(sys.modules, "scann", types.ModuleType("scann"))
-    assert scann.scann_available() is False
+    assert scann_library.scann_available() is False
 
 
 @needs_scann
