@@ -45,7 +45,7 @@ def test_the_links_and_the_tree_name_what_exists():
 
 
 def test_every_command_is_shown():
-    shown = set(re.findall(r"^    samtone (\w+)", README, re.MULTILINE))
+    shown = set(re.findall(r"^    samtone ([\w-]+)", README, re.MULTILINE))
     assert shown == set(COMMANDS) - {"quickstart"}
     assert "make quickstart" in README
     assert "make test" in README

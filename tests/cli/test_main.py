@@ -10,7 +10,7 @@ import samtone_tf
 from samtone_tf.cli import search
 from tests.cli.runner import ROOT, samtone, succeed
 
-COMMANDS = ("quickstart", "train", "export", "index", "search", "evaluate")
+COMMANDS = ("quickstart", "train", "export", "index", "tune-index", "search", "evaluate")
 
 
 def python(*arguments):

@@ -8,7 +8,8 @@ import types
 import numpy as np
 import pytest
 
-from samtone_tf.index import scann_library
+from samtone_tf.index import scann_library, store
+from samtone_tf.index.conditions import Crowding
 from samtone_tf.index.exact import ExactIndex
 from samtone_tf.index.report import index_report
 from samtone_tf.index.scann import ScannIndex
@@ -168,3 +169,96 @@ def test_searching_and_judging_import_no_tensorflow():
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     # The stand-in package is gone again, so a later `import scann` is the real one.
     assert ran.stdout.strip() == "[] False", ran.stderr
+
+
+LAYOUTS = {
+    "brute force": {},
+    "codes + reorder": {"num_leaves": 0, "reorder": 200},
+    "tree + codes + reorder": {"num_leaves": 20, "num_leaves_to_search": 20, "reorder": 200},
+    "tree": {"num_leaves": 20, "num_leaves_to_search": 20, "dims_per_block": 0},
+}
+
+
+@needs_scann
+@pytest.mark.parametrize("storage", ["float32", "bfloat16", "int8"])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_storage_loses_little_and_is_smaller(layout, storage, tmp_path, clustered_rows, names):
+    vectors, queries = clustered_rows(2_000, 64), clustered_rows(50, 64, seed=1)
+    given = LAYOUTS[layout]
+    settings = ScannSettings(**given) if given else None
+    built = store.build_index(
+        *("scann", vectors, names(2_000), tmp_path / "index"),
+        **{"queries": queries, "settings": settings, "storage": storage},
+    )
+    assert (built.report.storage, built.index.storage) == (storage, storage)
+    assert built.report.search == layout
+    assert built.report.recall_at_10 > (0.97 if storage == "float32" else 0.93)
+    stored = {"float32": 256, "bfloat16": 128, "int8": 64}[storage]
+    codes = 0 if layout in ("brute force", "tree") else 16
+    assert stored + codes <= built.report.bytes_per_vector < stored + 1.5 * codes + 60
+    loaded = store.load_index(tmp_path / "index")
+    assert loaded.storage == storage
+    assert loaded.search(queries, 10).document_ids == built.index.search(queries, 10).document_ids
+    # What it keeps is what was given, to the storage's precision.
+    error = {"float32": 0, "bfloat16": 2.0**-9, "int8": 0.004}[storage]
+    np.testing.assert_allclose(loaded.vectors.array(), vectors, atol=error)
+
+
+@needs_scann
+def test_codes_alone_have_nothing_to_store(unit_rows, names):
+    settings = ScannSettings(reorder=0)
+    with pytest.raises(ValueError, match="`storage` needs vectors.*storage='int8' with reorder=0"):
+        ScannIndex.build(unit_rows(50, 8), names(50), settings=settings, storage="int8")
+    index = ScannIndex.build(unit_rows(50, 8), names(50), settings=settings)
+    assert index.vectors is None
+
+
+@needs_scann
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("allow", [None, 30, 1_000])
+@pytest.mark.parametrize("limit", [None, 2])
+def test_conditions_equal_exact_search_where_all_is_read(
+    layout, allow, limit, clustered_rows, names
+):
+    vectors, queries, ids = clustered_rows(2_000, 8), clustered_rows(5, 8, seed=1), names(2_000)
+    given = LAYOUTS[layout]
+    settings = ScannSettings(**given | ({"reorder": 2_000} if "reorder" in given else {}))
+    index = ScannIndex.build(vectors, ids, settings=settings if given else None)
+    conditions = {
+        "allowed": allow and set(ids[:allow]),
+        "crowding": limit and Crowding({name: int(name[1:]) % 4 for name in ids}, limit),
+    }
+    found = index.search(queries, 12, **conditions)
+    want = ExactIndex.build(vectors, ids).search(queries, 12, **conditions)
+    assert found.document_ids == want.document_ids
+    assert {len(row) for row in found.document_ids} == {8 if limit else 12}
+
+
+@needs_scann
+def test_effort_is_changed_without_building_again(clustered_rows, names):
+    vectors, queries = clustered_rows(2_000, 16), clustered_rows(50, 16, seed=1)
+    index = ScannIndex.build(vectors, names(2_000), settings=ScannSettings(num_leaves=40))
+    exact = ExactIndex.build(vectors, names(2_000))
+    recalls = [
+        index_report(index.with_effort(leaves, 100), exact, queries).recall_at_10
+        for leaves in (1, 40)
+    ]
+    assert recalls[0] < 0.9 < 0.99 < recalls[1]
+    assert index.with_effort(None, None).settings == index.settings
+    assert index.with_effort(3, 50).settings.reorder == 50
+    with pytest.raises(ValueError, match="must not exceed num_leaves=40. Received: .*=41"):
+        index.with_effort(41, None)
+    with pytest.raises(ValueError, match="never to or from 0. Received: reorder=0, and 500"):
+        index.with_effort(None, 0)
+
+
+@needs_scann
+def test_one_query_and_many_give_the_same(clustered_rows, names):
+    vectors, queries = clustered_rows(3_000, 16), clustered_rows(300, 16, seed=1)
+    settings = ScannSettings(num_leaves=50, num_leaves_to_search=5, reorder=50)
+    index = ScannIndex.build(vectors, names(3_000), settings=settings)
+    many = index.search(queries, 10)
+    for row in (0, 7, 299):
+        one = index.search(queries[row : row + 1], 10)
+        assert one.document_ids[0] == many.document_ids[row]
+        np.testing.assert_array_equal(one.scores[0], many.scores[row])
