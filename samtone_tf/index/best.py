@@ -6,7 +6,7 @@ k-th best rough score by more than twice the margin of error, or k exact scores 
 
 import numpy as np
 
-from samtone_tf.index.vectors import Vectors
+from samtone_tf.index.vectors import StoredVectors
 
 
 class Pool:
@@ -46,7 +46,7 @@ class Pool:
         if len(self._rows) > self._limit:
             self._drop()
 
-    def settle(self, vectors: Vectors, ranks: np.ndarray, at_once: int) -> None:
+    def settle(self, vectors: StoredVectors, ranks: np.ndarray, at_once: int) -> None:
         """Keep k candidates by their exact scores: for many that are all but equal."""
         scores = self._exact(vectors, at_once)
         keep = self._order(scores, ranks)[0]
@@ -54,7 +54,7 @@ class Pool:
         self._scores = self._scores[keep]
 
     def best(
-        self, vectors: Vectors, ranks: np.ndarray, at_once: int
+        self, vectors: StoredVectors, ranks: np.ndarray, at_once: int
     ) -> list[tuple[np.ndarray, np.ndarray]]:
         """(positions, exact scores) of the k best of each query, in ranking order.
 
@@ -87,7 +87,7 @@ class Pool:
         self._rows, self._positions = self._rows[keep], self._positions[keep]
         self._scores = self._scores[keep]
 
-    def _exact(self, vectors: Vectors, at_once: int) -> np.ndarray:
+    def _exact(self, vectors: StoredVectors, at_once: int) -> np.ndarray:
         """A dot product of its own for every candidate, so that equal documents score equally."""
         out = np.empty(len(self._rows), np.float32)
         step = max(1, at_once // vectors.shape[1])

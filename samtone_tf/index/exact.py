@@ -19,7 +19,7 @@ from samtone_tf.index.base import (
 from samtone_tf.index.best import Pool
 from samtone_tf.index.conditions import Conditions, Crowding, search_deeper
 from samtone_tf.index.folder import new_folder, read_description, write_description
-from samtone_tf.index.vectors import Vectors, check_storage
+from samtone_tf.index.vectors import StoredVectors, check_storage
 
 MEMORY = 256
 """Megabytes that a search may use for what it computes, if nothing else is said."""
@@ -32,20 +32,20 @@ class ExactIndex:
     """All documents, compared with every query by float32 inner product.
 
     The corpus is read once per search, a block at a time, and may be larger than
-    memory (`Vectors`). The ranking is the same whatever the block size and whichever
+    memory (`StoredVectors`). The ranking is the same whatever the block size and whichever
     queries are searched together. A matrix product alone does not give that: its
     rounding depends on its shape, so equal documents may get unequal scores. Here it
     only picks candidates, with a margin for its error, and the score of each candidate
     is a dot product of its own. Equal scores are ordered by document id, descending,
     as trec_eval does.
 
-    Vectors may have any length; on unit vectors the score is the cosine. Build
+    StoredVectors may have any length; on unit vectors the score is the cosine. Build
     one with `ExactIndex.build`.
     """
 
     kind = "exact"
 
-    def __init__(self, vectors: Vectors, document_ids: list[str], model: str = "") -> None:
+    def __init__(self, vectors: StoredVectors, document_ids: list[str], model: str = "") -> None:
         self.model = model
         self._fill(vectors, document_ids)
 
@@ -68,7 +68,7 @@ class ExactIndex:
             storage: `float32`, `bfloat16` or `int8`: what the vectors are kept as. None keeps
                 them as they came (float64 becomes float32).
         """
-        checked = Vectors.of(vectors, "vectors")
+        checked = StoredVectors.of(vectors, "vectors")
         ids = check_document_ids(document_ids, len(checked))
         if storage is not None:
             check_storage(storage)
@@ -146,7 +146,7 @@ class ExactIndex:
             model: fingerprint of the model that made them, if known; another one is refused.
         """
         check_model(self.model, model)
-        new = Vectors.of(vectors, "vectors", self.dim)
+        new = StoredVectors.of(vectors, "vectors", self.dim)
         ids = check_new_ids(document_ids, len(new), self.rows)
         if self.storage in ("bfloat16", "int8"):
             new = new.stored(self.storage)
@@ -183,7 +183,7 @@ class ExactIndex:
         description, ids = read_description(folder)
         scales = Path(folder) / "scales.npy"
         try:
-            vectors = Vectors.open(
+            vectors = StoredVectors.open(
                 Path(folder) / "vectors.npy",
                 scales if description.get("storage") == "int8" else None,
             )
@@ -197,9 +197,9 @@ class ExactIndex:
                 f"`folder` must hold one vector per document. Received: shape={vectors.shape} in "
                 f"{folder}, against index.json. Build the index again."
             )
-        return cls(Vectors.of(vectors, "vectors"), ids, description["model"])
+        return cls(StoredVectors.of(vectors, "vectors"), ids, description["model"])
 
-    def _fill(self, vectors: Vectors, document_ids: list[str]) -> None:
+    def _fill(self, vectors: StoredVectors, document_ids: list[str]) -> None:
         self.vectors = vectors  # (C, D)
         self.document_ids = document_ids
         self.num_documents, self.dim = vectors.shape

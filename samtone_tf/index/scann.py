@@ -29,7 +29,7 @@ from samtone_tf.index.exact import ExactIndex
 from samtone_tf.index.folder import new_folder, read_description, write_description
 from samtone_tf.index.scann_library import import_scann, train
 from samtone_tf.index.scann_settings import ScannSettings, scann_settings
-from samtone_tf.index.vectors import Vectors, check_storage
+from samtone_tf.index.vectors import Part, StoredVectors, check_storage
 
 DEEP = 250
 """Results from which a search reads more leaves than set, in proportion."""
@@ -65,7 +65,7 @@ class ScannIndex:
         model: str = "",
         *,
         storage: str = "float32",
-        vectors: Vectors | None = None,
+        vectors: StoredVectors | None = None,
     ) -> None:
         self.searcher = searcher
         self.dim = dim
@@ -96,7 +96,7 @@ class ScannIndex:
             storage: `float32`, `bfloat16` or `int8`: the vectors behind the final scores.
         """
         check_storage(storage)
-        checked = Vectors.of(vectors, "vectors")
+        checked = StoredVectors.of(vectors, "vectors")
         ids = check_document_ids(document_ids, len(checked))
         check_unit_length(checked.squares(), "vectors")
         filled = scann_settings(*checked.shape, settings)
@@ -139,7 +139,7 @@ class ScannIndex:
             and 0 < len(positions) <= FEW * self.num_documents
         ):
             ids = [self.document_ids[row] for row in positions.tolist()]
-            part = Vectors.of(self.vectors.take(positions), "vectors")
+            part = StoredVectors.of(self.vectors.take(positions), "vectors")
             return ExactIndex(part, ids).search(queries, k, crowding=crowding)
         return search_deeper(self._search, self.num_documents, queries, k, conditions)
 
@@ -184,7 +184,7 @@ class ScannIndex:
             model: fingerprint of the model that made them, if known; another one is refused.
         """
         check_model(self.model, model)
-        new = Vectors.of(vectors, "vectors", self.dim)
+        new = StoredVectors.of(vectors, "vectors", self.dim)
         ids = check_new_ids(document_ids, len(new), set(self.document_ids))
         check_unit_length(new.squares(), "vectors")
         self.searcher.searcher.upsert([None] * len(ids), new.array(), 1)
@@ -296,21 +296,25 @@ class ScannIndex:
         return result
 
 
-def stored_vectors(folder: str | Path) -> Vectors | None:
+def stored_vectors(folder: str | Path) -> StoredVectors | None:
     """The vectors behind the final scores of a saved ScaNN index, mapped from its files.
 
     None where it keeps only codes.
     """
     assets = Path(folder) / ASSETS
-    kinds = {
-        "dataset.npy": None,
-        "bfloat16_dataset.npy": None,
-        "int8_dataset.npy": "int8_multipliers.npy",
-    }
-    for name, scales in kinds.items():
+    for name in ("dataset.npy", "bfloat16_dataset.npy", "int8_dataset.npy"):
         if (assets / name).is_file():
-            return Vectors.open(assets / name, scales and assets / scales)
-    return None
+            codes = np.load(assets / name, mmap_mode="r", allow_pickle=False)
+            break
+    else:
+        return None
+    scales = None
+    if codes.dtype == np.int8:  # ScaNN's codes are rounded products with a number by dimension
+        scales = 1 / np.load(assets / "int8_multipliers.npy", allow_pickle=False)[None]
+    # The bits of a bfloat16 are an int16 to ScaNN.
+    return StoredVectors(
+        [Part(codes.view(np.uint16) if codes.dtype == np.int16 else codes, scales)]
+    )
 
 
 def _keeps(settings: ScannSettings) -> bool:

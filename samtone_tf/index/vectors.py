@@ -41,10 +41,10 @@ class Part(NamedTuple):
         return self.scales[rows] if by_row and self.scales is not None else self.scales
 
 
-class Vectors:
+class StoredVectors:
     """A matrix `(C, D)` that is read a block or a handful of rows at a time.
 
-    Make one with `Vectors.of` (arrays), `Vectors.open` (files), `.stored` (smaller).
+    Make one with `StoredVectors.of` (arrays), `StoredVectors.open` (files), `.stored` (smaller).
     """
 
     def __init__(self, parts: Sequence[Part]) -> None:
@@ -53,7 +53,7 @@ class Vectors:
         self.shape = (int(self._starts[-1]), self.parts[0].codes.shape[1])
 
     @classmethod
-    def of(cls, value: Any, name: str, dim: int | None = None) -> "Vectors":
+    def of(cls, value: Any, name: str, dim: int | None = None) -> "StoredVectors":
         """Checks arrays and wraps them; float32 and float16 are not copied, nor read into memory.
 
         Args:
@@ -62,7 +62,7 @@ class Vectors:
             name: what the caller calls the argument; used in messages.
             dim: D that is expected, or None for any.
         """
-        if isinstance(value, Vectors):
+        if isinstance(value, StoredVectors):
             shards: list[Any] = []
             vectors = value
         else:
@@ -75,8 +75,12 @@ class Vectors:
         return vectors
 
     @classmethod
-    def open(cls, codes: str | Path, scales: str | Path | None = None) -> "Vectors":
+    def open(cls, codes: str | Path, scales: str | Path | None = None) -> "StoredVectors":
         """Maps a `.npy` file of rows, and reads the scales beside it.
+
+        Args:
+            codes: float32, float16, int8, or uint16: the bits of bfloat16.
+            scales: of int8, one a row: `(n,)` or `(n, 1)`.
 
         Raises:
             OSError, ValueError: a file is missing, or is none that this class writes.
@@ -84,10 +88,12 @@ class Vectors:
         array = np.load(codes, mmap_mode="r", allow_pickle=False)
         if array.ndim != 2 or array.dtype.name not in _NAMES:
             raise ValueError(f"{codes} holds {array.dtype} of shape {array.shape}")
-        multipliers = None if scales is None else np.load(scales, allow_pickle=False)
-        if (array.dtype == np.int8) != (multipliers is not None):
-            raise ValueError(f"{codes} holds {array.dtype}; only int8 needs scales")
-        return cls([Part(np.asarray(array), multipliers)])
+        if (array.dtype == np.int8) != (scales is not None):
+            raise ValueError(f"{codes} holds {array.dtype}; int8 needs scales, and nothing else")
+        if scales is None:
+            return cls([Part(np.asarray(array))])
+        by_row = np.load(scales, allow_pickle=False).astype(np.float32)
+        return cls([Part(np.asarray(array), by_row.reshape(len(array), 1))])
 
     @property
     def storage(self) -> str:
@@ -140,17 +146,17 @@ class Vectors:
             out[start : start + step] = row_squares(self.rows(start, start + step))
         return out
 
-    def stored(self, storage: str) -> "Vectors":
+    def stored(self, storage: str) -> "StoredVectors":
         """The same rows in another storage, one part per part."""
         if storage == self.storage:
             return self
-        return Vectors([encode(part.decode(slice(None)), storage) for part in self.parts])
+        return StoredVectors([encode(part.decode(slice(None)), storage) for part in self.parts])
 
-    def joined(self, other: "Vectors") -> "Vectors":
+    def joined(self, other: "StoredVectors") -> "StoredVectors":
         """These rows, then the others."""
-        return Vectors([*self.parts, *other.parts])
+        return StoredVectors([*self.parts, *other.parts])
 
-    def kept(self, keep: np.ndarray) -> "Vectors":
+    def kept(self, keep: np.ndarray) -> "StoredVectors":
         """The rows where `keep`, booleans `(C,)`, is true; whole shards are not copied."""
         parts = []
         for part, first in zip(self.parts, self._starts, strict=False):
@@ -159,7 +165,7 @@ class Vectors:
                 parts.append(part)
             elif mine.any():
                 parts.append(part.pick(np.flatnonzero(mine)))
-        return Vectors(parts)
+        return StoredVectors(parts)
 
     def write(self, folder: Path) -> None:
         """Writes `vectors.npy` (and `scales.npy` for int8), a block at a time."""

@@ -4,7 +4,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from samtone_tf.index.vectors import Vectors, check_storage, decode, encode
+from samtone_tf.index.vectors import StoredVectors, check_storage, decode, encode
 
 
 def test_bfloat16_rounds_as_ml_dtypes_does(unit_rows):
@@ -28,10 +28,10 @@ def test_int8_is_the_nearest_of_255_steps_a_row(unit_rows):
 @pytest.mark.parametrize("storage", ["float32", "bfloat16", "int8"])
 def test_what_is_written_is_read(storage, tmp_path, unit_rows):
     rows = unit_rows(30, 7)
-    vectors = Vectors.of(rows, "vectors").stored(storage)
+    vectors = StoredVectors.of(rows, "vectors").stored(storage)
     vectors.write(tmp_path)
     scales = tmp_path / "scales.npy" if storage == "int8" else None
-    opened = Vectors.open(tmp_path / "vectors.npy", scales)
+    opened = StoredVectors.open(tmp_path / "vectors.npy", scales)
     assert (opened.storage, opened.shape) == (storage, (30, 7))
     np.testing.assert_array_equal(opened.array(), vectors.array())
     size = {"float32": 28, "bfloat16": 14, "int8": 7 + 4}[storage]
@@ -44,7 +44,7 @@ def test_shards_are_one_matrix(unit_rows, tmp_path):
     np.save(tmp_path / "a.npy", rows[11:])
     shards = [rows[:3], half, np.load(tmp_path / "a.npy", mmap_mode="r")]
     want = np.concatenate([rows[:3], half.astype(np.float32), rows[11:]])
-    vectors = Vectors.of(shards, "vectors")
+    vectors = StoredVectors.of(shards, "vectors")
     assert (len(vectors), vectors.shape, vectors.storage) == (20, (20, 5), "mixed")
     np.testing.assert_array_equal(vectors.array(), want)
     np.testing.assert_array_equal(vectors.rows(2, 12), want[2:12])
@@ -58,7 +58,7 @@ def test_shards_are_one_matrix(unit_rows, tmp_path):
 
 def test_int8_shards_keep_their_scales(unit_rows):
     first, second = unit_rows(6, 5), unit_rows(4, 5, seed=1) * np.float32(9)
-    vectors = Vectors.of([first, second], "vectors").stored("int8")
+    vectors = StoredVectors.of([first, second], "vectors").stored("int8")
     at = np.array([9, 0, 6, 5])
     np.testing.assert_allclose(vectors.take(at), np.concatenate([first, second])[at], atol=0.04)
     keep = np.arange(10) % 3 > 0
@@ -72,7 +72,7 @@ def test_int8_shards_keep_their_scales(unit_rows):
 def test_float32_is_neither_copied_nor_read(tmp_path, unit_rows):
     np.save(tmp_path / "a.npy", unit_rows(8, 4))
     mapped = np.load(tmp_path / "a.npy", mmap_mode="r")
-    vectors = Vectors.of(mapped, "vectors")
+    vectors = StoredVectors.of(mapped, "vectors")
     assert np.shares_memory(vectors.rows(2, 5), mapped)
     assert np.shares_memory(vectors.array(), mapped)
 
@@ -89,7 +89,7 @@ def test_float32_is_neither_copied_nor_read(tmp_path, unit_rows):
 )
 def test_bad_vectors_say_what_was_received(value, error, message):
     with pytest.raises(error, match=message):
-        Vectors.of(value, "docs")
+        StoredVectors.of(value, "docs")
 
 
 def test_an_unknown_storage_is_named():
@@ -100,7 +100,7 @@ def test_an_unknown_storage_is_named():
 def test_a_file_of_something_else_is_refused(tmp_path):
     np.save(tmp_path / "a.npy", np.ones((2, 3), np.int64))
     with pytest.raises(ValueError, match="int64"):
-        Vectors.open(tmp_path / "a.npy")
+        StoredVectors.open(tmp_path / "a.npy")
     np.save(tmp_path / "b.npy", np.ones((2, 3), np.int8))
     with pytest.raises(ValueError, match="scales"):
-        Vectors.open(tmp_path / "b.npy")
+        StoredVectors.open(tmp_path / "b.npy")
