@@ -48,7 +48,9 @@ class ScannIndex:
     searched per query depends on `k`: deep searches (k > 250) read more leaves and
     score at least 4·k candidates again, so that a run of 1,000 documents is not cut
     short by settings made for 10. ScaNN's k-means takes no seed, so two builds
-    with a tree may differ in a few neighbours; one index always answers the same.
+    with a tree may differ in a few neighbours. One index answers the same batch the
+    same; where only some leaves are read, ScaNN rounds a query that is asked alone a
+    little differently from one in a batch.
 
     Equal scores are ordered by document id, descending; which of several equal
     documents takes the last place is ScaNN's choice. Build one with `ScannIndex.build`.
@@ -327,4 +329,10 @@ def _check_kept(settings: ScannSettings, storage: str) -> None:
         raise ValueError(
             "`storage` needs vectors to store: those of `reorder`. "
             f"Received: storage={storage!r} with reorder=0. Leave one of the two out."
+        )
+    if storage == "bfloat16" and settings.num_leaves and not settings.dims_per_block:
+        # Tried with ScaNN 1.4.2: it searches such an index, but writes it without its vectors.
+        raise ValueError(
+            "`storage` must be 'float32' or 'int8' for a tree without codes, which ScaNN cannot "
+            f"save in bfloat16. Received: storage={storage!r} with dims_per_block=0. Use 'int8'."
         )

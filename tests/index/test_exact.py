@@ -140,8 +140,8 @@ def test_documents_in_order_of_their_score_are_found(names):
 
 
 def test_memory_is_bounded_by_the_setting(unit_rows, names):
-    vectors, queries = unit_rows(60_000, 32), unit_rows(500, 32, seed=1)
-    index = ExactIndex.build(vectors, names(60_000), storage="int8")
+    vectors, queries = unit_rows(20_000, 16), unit_rows(300, 16, seed=1)
+    index = ExactIndex.build(vectors, names(20_000), storage="int8")
     peaks = []
     for memory in (2, 30):
         tracemalloc.start()
