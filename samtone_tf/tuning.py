@@ -17,6 +17,7 @@ from samtone_tf.index.folder import folder_bytes, new_folder, write_json
 from samtone_tf.index.frontier import Frontier, write_frontier
 from samtone_tf.index.report import MAX_QUERIES, index_report
 from samtone_tf.index.scann import ASSETS, ScannIndex
+from samtone_tf.index.scann_settings import ScannSettings, scann_settings
 from samtone_tf.index.store import load_index
 from samtone_tf.index.tuning import Candidate, Quality, Tuned, perturbed, rebuilt, tune
 
@@ -78,6 +79,8 @@ def tune_index(
             f"`folder` must hold an index that keeps vectors. Received: {folder}, with codes only "
             "(reorder=0). Build it again with --reorder 500 or so."
         )
+    for number in num_leaves:  # what does not fit is refused before anything is measured
+        scann_settings(index.num_documents, index.dim, ScannSettings(num_leaves=number))
     exact = ExactIndex(index.vectors, index.document_ids, index.model)
     chosen = _queries(folder, exact, data, queries, model, seed)
     tuned = tune(

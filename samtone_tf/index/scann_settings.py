@@ -16,6 +16,8 @@ from typing import Any
 
 BRUTE_FORCE_BELOW = 20_000
 TREE_FROM = 100_000
+CODES_FROM = 16
+"""ScaNN learns 16 codes a block, from as many documents at least."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +114,8 @@ def scann_settings(
     num_leaves = _or(given.num_leaves, 0)
     if given.num_leaves is None and num_documents >= TREE_FROM:
         num_leaves = round(math.sqrt(num_documents))
-    dims_per_block = _or(given.dims_per_block, 0 if brute_force else min(2, dim))
+    uncoded = brute_force or num_documents < CODES_FROM
+    dims_per_block = _or(given.dims_per_block, 0 if uncoded else min(2, dim))
     coded = dims_per_block > 0
     filled = ScannSettings(
         num_leaves=num_leaves,
@@ -150,6 +153,11 @@ def _check_fit(filled: ScannSettings, given: ScannSettings, num_documents: int, 
         raise ValueError(
             f"`dims_per_block` must not exceed the embedding's {dim} dimensions. "
             f"Received: dims_per_block={filled.dims_per_block}. ScaNN's examples use 2."
+        )
+    if filled.dims_per_block and num_documents < CODES_FROM:
+        raise ValueError(
+            f"`dims_per_block` must be 0 below {CODES_FROM} documents: too few to learn codes. "
+            f"Received: dims_per_block={filled.dims_per_block} for {num_documents}. Leave it out."
         )
     if filled.dims_per_block == 0 and filled.reorder:
         raise ValueError(

@@ -36,6 +36,7 @@ def folder(tmp_path, clustered_rows, names):
         *("scann", clustered_rows(NUM, 16), names(NUM), tmp_path / "index"),
         settings=settings,
         model="abc",
+        queries=clustered_rows(50, 16, seed=9),
         extra_files={"texts.jsonl.gz": b"texts"},
     )
     return tmp_path / "index"
@@ -127,9 +128,10 @@ def test_a_failed_write_leaves_the_index_as_it_was(folder, monkeypatch, clustere
 
 
 @pytest.mark.usefixtures("quick")
-def test_without_queries_documents_are_perturbed_and_it_says_so(folder):
+def test_without_queries_documents_are_perturbed_and_it_says_so(monkeypatch, folder):
+    monkeypatch.setattr("samtone_tf.tuning.MAX_QUERIES", 150)
     found = tune_index(folder, recall=0.9)
-    assert found.num_queries == 1_000
+    assert found.num_queries == 150
     assert "made up" in found.queries
     assert "perturbed" in found.queries
     assert "perturbed" in (folder / "tuning.md").read_text()
@@ -201,6 +203,18 @@ def test_judgements_give_what_is_lost_in_ndcg(clustered_rows, names):
     assert max(lost) > 0.1 > 0.01 > min(lost)  # one leaf loses much, many lose nothing
 
 
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize(("num", "leaves"), [(1, [1]), (10, [0, 2]), (100, [0, 10])])
+def test_small_indexes_are_tuned_as_well(num, leaves, tmp_path, unit_rows, names):
+    store.build_index("scann", unit_rows(num, 8), names(num), tmp_path / "index")
+    found = tune_index(tmp_path / "index", num_leaves=leaves)
+    assert found.reached
+    assert found.num_queries == num
+    assert {point.num_leaves for point in found.points} == {0, *leaves}
+    ids = store.load_index(tmp_path / "index").search(unit_rows(2, 8, seed=1), 10).document_ids
+    assert all(ids)
+
+
 def test_a_brute_force_index_has_one_point(tmp_path, unit_rows, names):
     store.build_index("scann", unit_rows(300, 8), names(300), tmp_path / "index")
     found = tune_index(tmp_path / "index", queries=unit_rows(20, 8, seed=1))
@@ -239,6 +253,8 @@ def test_bad_arguments_say_what_was_received(tmp_path, folder, unit_rows, names)
         tune_index(folder, queries=np.ones((2, 5), np.float32))
     with pytest.raises(ValueError, match="`num_leaves` must be at least 1.*-3"):
         tune_index(folder, num_leaves=[-3])
+    with pytest.raises(ValueError, match="number of documents, 3000. Received: num_leaves=3001"):
+        tune_index(folder, num_leaves=[10, 3001])
     with pytest.raises(TypeError, match="`queries` must be a list of strings. Received: 'why'"):
         tune_index(folder, queries="why")
     with pytest.raises(FileNotFoundError, match="no index.json"):
