@@ -27,7 +27,7 @@ def hnsw(vectors, construction):
         index.hnsw.efSearch = effort
         return lambda queries: index.search(queries, K)[1]
 
-    return index, [HNSW_EFFORT], apply
+    return index, [(HNSW_EFFORT, int)], apply
 
 
 def ivf(vectors, leaves):
@@ -39,7 +39,7 @@ def ivf(vectors, leaves):
         index.nprobe = searched
         return lambda queries: index.search(queries, K)[1]
 
-    return index, [[number for number in IVF_SEARCHED if number <= leaves]], apply
+    return index, [([number for number in IVF_SEARCHED if number <= leaves], int)], apply
 
 
 def ivf_codes(vectors, leaves):
@@ -55,7 +55,7 @@ def ivf_codes(vectors, leaves):
         return lambda queries: index.search(queries, K)[1]
 
     searched = [number for number in IVF_SEARCHED if number <= leaves]
-    return index, [[(number, factor) for number in searched] for factor in REFINED], apply
+    return index, [(searched, lambda n, f=factor: (n, f)) for factor in REFINED], apply
 
 
 def sample(vectors, leaves):

@@ -35,7 +35,10 @@ class Pool:
 
     def add(self, block: np.ndarray, positions: np.ndarray) -> None:
         """Compare with the documents `block` `(c, D)` at `positions` `(c,)`."""
-        rough = self.queries @ block.T  # (B, c)
+        if len(self.queries) == 1:  # bound by reading the block: threads would not help
+            rough = np.vecdot(block, self.queries[0])[None]
+        else:
+            rough = self.queries @ block.T  # (B, c)
         if np.isneginf(self._floors).any() and self.k <= rough.shape[1]:
             at = rough.shape[1] - self.k
             self._raise_floors(np.partition(rough, at, axis=1)[:, at])
