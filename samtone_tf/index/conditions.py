@@ -1,7 +1,7 @@
 """Conditions on the results of a search: only these documents, at most so many of one group."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,14 +40,14 @@ class Conditions:
     """What may be a result, for one index.
 
     Args:
-        document_ids: of the index.
+        rows: of the index, document id → row.
         allowed: ids that may be found, or None for all; ids of other indexes do no harm.
         crowding: how many results a group may have, or None for any number.
     """
 
     def __init__(
         self,
-        document_ids: Sequence[str],
+        rows: Mapping[str, int],
         allowed: Collection[str] | None,
         crowding: Crowding | None,
     ) -> None:
@@ -62,22 +62,19 @@ class Conditions:
             )
         self.allowed = None if allowed is None else frozenset(allowed)
         self.crowding = crowding
-        self._document_ids = document_ids
+        self._rows = rows
 
     def positions(self) -> np.ndarray | None:
         """Ascending positions of the allowed documents; None where all are."""
         if self.allowed is None:
             return None
-        ids = self._document_ids
-        return np.array([i for i, name in enumerate(ids) if name in self.allowed], np.int64)
+        return np.array(sorted(self._rows[name] for name in self._ids()), np.int64)
 
     def most(self, k: int) -> int:
         """How many of k results there can be, if everything is looked at."""
-        ids: Iterable[str] = self._document_ids
-        if self.allowed is not None:
-            ids = [name for name in ids if name in self.allowed]
+        ids = self._ids()
         if self.crowding is None:
-            return min(k, len(list(ids)))
+            return min(k, len(ids))
         groups, limit = self.crowding.groups, self.crowding.limit
         alone = object()  # not a group that a caller could have named
         sizes = Counter(groups.get(name, alone) for name in ids)
@@ -99,6 +96,12 @@ class Conditions:
                 taken[group] += 1
             kept.append(place)
         return kept
+
+    def _ids(self) -> Collection[str]:
+        """The documents of the index that are allowed."""
+        if self.allowed is None:
+            return self._rows.keys()
+        return [name for name in self.allowed if name in self._rows]
 
 
 def search_deeper(

@@ -112,7 +112,7 @@ class ExactIndex:
         chunk = chunk if chunk_size is None else check_k(chunk_size, "chunk_size")
         if allowed is None and crowding is None:
             return self._search(queries, k, None, (tile, chunk))
-        conditions = Conditions(self.document_ids, allowed, crowding)
+        conditions = Conditions(self.rows, allowed, crowding)
         rows = conditions.positions()
         if crowding is None:
             return self._search(queries, k, rows, (tile, chunk))

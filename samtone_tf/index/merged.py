@@ -66,7 +66,7 @@ class MergedIndex:
         given = {"allowed": allowed, "crowding": crowding}
         given = {name: value for name, value in given.items() if value is not None}
         found = [index.search(queries, k, **given) for index in self.indexes]
-        conditions = Conditions(self.document_ids, None, crowding)
+        conditions = Conditions({}, None, crowding)
         result = SearchResult([], [])
         for row in range(len(queries)):
             ids = list(chain.from_iterable(one.document_ids[row] for one in found))

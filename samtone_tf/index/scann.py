@@ -91,7 +91,8 @@ class ScannIndex:
 
         Args:
             vectors: unit vectors `(C, D)`, floats, one row per document, or a list of such
-                arrays. ScaNN copies them; shards and float16 are copied once more.
+                arrays. ScaNN copies them; shards and float16 are copied once more. The index
+                keeps a reference to them, for conditions.
             document_ids: C distinct strings, in the order of the rows.
             settings: what not to choose automatically.
             model: fingerprint of the model that made the vectors; kept in the folder.
@@ -133,7 +134,7 @@ class ScannIndex:
             return SearchResult([], [])
         if allowed is None and crowding is None:
             return self._search(queries, k)
-        conditions = Conditions(self.document_ids, allowed, crowding)
+        conditions = Conditions(self.rows, allowed, crowding)
         positions = conditions.positions()
         if (
             positions is not None
@@ -144,6 +145,13 @@ class ScannIndex:
             part = StoredVectors.of(self.vectors.take(positions), "vectors")
             return ExactIndex(part, ids).search(queries, k, crowding=crowding)
         return search_deeper(self._search, self.num_documents, queries, k, conditions)
+
+    @property
+    def rows(self) -> dict[str, int]:
+        """Document id → row; made when first asked for."""
+        if self._rows is None:
+            self._rows = {document_id: row for row, document_id in enumerate(self.document_ids)}
+        return self._rows
 
     def with_effort(self, num_leaves_to_search: int | None, reorder: int | None) -> "ScannIndex":
         """The same searcher under other settings of a search.
@@ -187,7 +195,7 @@ class ScannIndex:
         """
         check_model(self.model, model)
         new = StoredVectors.of(vectors, "vectors", self.dim)
-        ids = check_new_ids(document_ids, len(new), set(self.document_ids))
+        ids = check_new_ids(document_ids, len(new), self.rows)
         check_unit_length(new.squares(), "vectors")
         self.searcher.searcher.upsert([None] * len(ids), new.array(), 1)
         self.vectors = self.vectors and self.vectors.joined(new)
@@ -195,7 +203,7 @@ class ScannIndex:
 
     def delete(self, document_ids: Sequence[str]) -> None:
         """Remove documents by id; at least one must remain."""
-        places = {name: row for row, name in enumerate(self.document_ids)}
+        places = dict(self.rows)
         names, rows = list(self.document_ids), []
         for name in check_removed_ids(document_ids, places):
             # ScaNN moves its last document to the free place; so must its name.
@@ -257,6 +265,7 @@ class ScannIndex:
         self.document_ids = document_ids
         self.num_documents = len(document_ids)
         self._ranks = id_ranks(document_ids)
+        self._rows: dict[str, int] | None = None
 
     def _search(self, queries: np.ndarray, k: int) -> SearchResult:
         depths = {
