@@ -60,7 +60,10 @@ _MODULES = {
     "read_run": "evaluation.trec",
     "write_run": "evaluation.trec",
     "Retriever": "retriever",
-    "index_vectors": "retriever",
+    "index_vectors": "vectors_to_index",
+    "MergedIndex": "index.merged",
+    "Crowding": "index.conditions",
+    "tune_index": "tuning",
 }
 
 __all__ = ["__version__", *sorted(_MODULES)]

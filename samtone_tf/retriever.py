@@ -10,22 +10,21 @@ INDEX/texts.jsonl.gz            the documents' texts, one JSON string a line, in
 import gzip
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-
 from samtone_tf.checks import check_choice
-from samtone_tf.data.corpus import open_corpus
 from samtone_tf.data.records import RetrievalData
-from samtone_tf.encoding.vectors import Vectors
 from samtone_tf.export.saved_encoder import SavedEncoder, check_saved_model
-from samtone_tf.index.base import Index
+from samtone_tf.index.base import Index, check_model
+from samtone_tf.index.conditions import Crowding
 from samtone_tf.index.folder import check_new_folder
+from samtone_tf.index.merged import MergedIndex
 from samtone_tf.index.report import MAX_QUERIES, IndexReport
-from samtone_tf.index.scann_settings import ScannSettings
-from samtone_tf.index.store import KINDS, BuiltIndex, build_index, load_index, resolve_kind
+from samtone_tf.index.scann_settings import ScannSettings, scann_settings
+from samtone_tf.index.store import KINDS, build_index, check_settings, load_index, resolve_kind
+from samtone_tf.index.vectors import check_storage
 
 
 class Hit(NamedTuple):
@@ -49,6 +48,9 @@ class Retriever:
         index: over vectors of that model's document side.
         texts: document id → text; may lack some, or all.
         report: what was measured when the index was built.
+
+    Raises:
+        ValueError: the index is known to hold vectors of another model.
     """
 
     def __init__(
@@ -58,6 +60,7 @@ class Retriever:
         texts: dict[str, str],
         report: IndexReport | None = None,
     ):
+        check_model(index.model, encoder.fingerprint, "encoder")
         self.encoder, self.index, self.texts, self.report = encoder, index, texts, report
 
     @classmethod
@@ -69,6 +72,7 @@ class Retriever:
         *,
         kind: str = "auto",
         settings: ScannSettings | None = None,
+        storage: str = "float32",
         overwrite: bool = False,
     ) -> "Retriever":
         """Encodes a corpus, builds an index over it, measures it, and writes the folder.
@@ -79,6 +83,7 @@ class Retriever:
             out: folder to write.
             kind: `"scann"`, `"exact"`, or `"auto"`: ScaNN where it can be imported.
             settings: of ScaNN; None derives them from the size of the corpus.
+            storage: `float32`, `bfloat16` or `int8`, what the vectors are kept as.
             overwrite: replace an index that `out` already holds.
 
         Raises:
@@ -86,10 +91,14 @@ class Retriever:
             FileNotFoundError, ValueError: no model with this package's signatures.
         """
         check_choice("kind", kind, KINDS)
+        check_storage(storage)
+        check_settings(kind, settings)
         kind = resolve_kind(kind)
         check_new_folder(out, overwrite=overwrite)
         encoder = SavedEncoder(model)
         ids = list(data.documents)
+        if kind == "scann":  # what does not fit is refused before the corpus is encoded
+            scann_settings(max(1, len(ids)), encoder.embedding_dim, settings)
         queries = [data.queries[query_id] for query_id in data.qrels if query_id in data.queries]
         vectors = encoder.encode_document(list(data.documents.values()))
         built = build_index(
@@ -99,8 +108,9 @@ class Retriever:
             out,
             queries=encoder.encode_query(queries[:MAX_QUERIES]) if queries else None,
             settings=settings,
+            storage=storage,
             model=encoder.fingerprint,
-            extra_files=_extra_files(
+            extra_files=extra_files(
                 data.source, model, encoder.fingerprint, out, data.documents.values()
             ),
             overwrite=overwrite,
@@ -108,41 +118,51 @@ class Retriever:
         return cls(encoder, built.index, dict(data.documents), built.report)
 
     @classmethod
-    def load(cls, folder: str | Path, model: str | Path | None = None) -> "Retriever":
-        """Opens an index folder.
+    def load(
+        cls, folder: str | Path | Sequence[str | Path], model: str | Path | None = None
+    ) -> "Retriever":
+        """Opens an index folder, or several that are searched as one.
 
         Args:
-            folder: what `build` wrote; it may have been moved.
+            folder: what `build` wrote; it may have been moved. Of a list, each is searched and
+                the results are merged: they need one model and distinct document ids.
             model: folder of the exported model, if it is no longer where it was.
 
         Raises:
             FileNotFoundError: no index there, or its model is gone.
             ValueError: the model is not the one that made the vectors.
         """
-        folder = Path(folder)
-        index = load_index(folder)
-        path = folder / "retriever.json"
-        if not path.is_file():
-            raise FileNotFoundError(
-                f"`folder` must be an index that `samtone index` wrote. Received: {folder}, which "
-                "has no retriever.json."
-            )
-        about = json.loads(path.read_text(encoding="utf-8"))
-        encoder = SavedEncoder(model or _find_model(folder, about))
-        if encoder.fingerprint != about["fingerprint"]:
-            raise ValueError(
-                "`model` must be the one that made the index's vectors. "
-                f"Received: {encoder.folder} with fingerprint {encoder.fingerprint}; the index "
-                f"needs {about['fingerprint']}. Build the index again for this model."
-            )
-        if not (folder / "texts.jsonl.gz").is_file():
-            return cls(encoder, index, {})
-        with gzip.open(folder / "texts.jsonl.gz", "rt", encoding="utf-8") as lines:
-            texts = [json.loads(line) for line in lines]
-        return cls(encoder, index, dict(zip(index.document_ids, texts, strict=True)))
+        folders = [Path(folder)] if isinstance(folder, str | Path) else [Path(f) for f in folder]
+        indexes = [load_index(path) for path in folders]
+        index = indexes[0] if len(indexes) == 1 else MergedIndex(indexes)
+        abouts = [read_about(path) for path in folders]
+        encoder = SavedEncoder(model or find_model(folders[0], abouts[0]))
+        texts: dict[str, str] = {}
+        for path, about, part in zip(folders, abouts, indexes, strict=True):
+            if encoder.fingerprint != about["fingerprint"]:
+                raise ValueError(
+                    "`model` must be the one that made the index's vectors. "
+                    f"Received: {encoder.folder} with fingerprint {encoder.fingerprint}; {path} "
+                    f"needs {about['fingerprint']}. Build the index again for this model."
+                )
+            texts |= zip(part.document_ids, read_texts(path), strict=False)  # there may be none
+        return cls(encoder, index, texts)
 
-    def search(self, queries: Sequence[str], k: int = 10) -> list[list[Hit]]:
+    def search(
+        self,
+        queries: Sequence[str],
+        k: int = 10,
+        *,
+        allowed: Collection[str] | None = None,
+        crowding: Crowding | None = None,
+    ) -> list[list[Hit]]:
         """The k best documents for each query, best first; fewer if the corpus is smaller.
+
+        Args:
+            queries: texts.
+            k: int ≥ 1, documents per query.
+            allowed: ids of the documents that may be found; None is all.
+            crowding: at most so many results of one group, such as passages of one page.
 
         Raises:
             TypeError: one string instead of a list of them.
@@ -150,7 +170,10 @@ class Retriever:
         """
         if isinstance(queries, str):
             raise TypeError(f"`queries` must be a list of strings. Received: {queries!r}.")
-        found = self.index.search(self.encoder.encode_query(list(queries)), k)
+        vectors = self.encoder.encode_query(list(queries))
+        given = {"allowed": allowed, "crowding": crowding}
+        conditions = {name: value for name, value in given.items() if value is not None}
+        found = self.index.search(vectors, k, **conditions)
         return [
             [
                 Hit(i, float(score), self.texts.get(i, ""))
@@ -160,89 +183,7 @@ class Retriever:
         ]
 
 
-def index_vectors(
-    vectors: str | Path | Vectors,
-    out: str | Path,
-    *,
-    data: str | RetrievalData | Mapping[str, str | bytes] | None = None,
-    queries: str | Path | Vectors | None = None,
-    kind: str = "auto",
-    settings: ScannSettings | None = None,
-    overwrite: bool = False,
-) -> BuiltIndex:
-    """Builds an index from the vectors of a corpus, without the model, and writes its folder.
-
-    `Retriever.load` opens it with an export of the same model.
-
-    Args:
-        vectors: what `encode_corpus` wrote for the document side.
-        out: folder to write.
-        data: the corpus, for the texts of hits; None leaves them out.
-        queries: what `encode_corpus` wrote for the query side: up to 1,000 of them measure the
-            index. None samples documents.
-        kind: `"scann"`, `"exact"`, or `"auto"`: ScaNN where it can be imported.
-        settings: of ScaNN; None derives them from the size of the corpus.
-        overwrite: replace an index that `out` already holds.
-
-    Raises:
-        FileExistsError: `out` holds something.
-        FileNotFoundError: no vectors there.
-        ValueError: vectors of the other side, incomplete ones, queries of another model, or data
-            that lacks a document.
-    """
-    check_choice("kind", kind, KINDS)
-    check_new_folder(out, overwrite=overwrite)
-    vectors = _open_vectors(vectors, "vectors", "document")
-    about = vectors.description
-    if queries is not None:
-        queries = _open_vectors(queries, "queries", "query")
-        if queries.description.model != about.model:
-            raise ValueError(
-                "`queries` must be vectors of the model that made `vectors`. Received: "
-                f"{queries.folder} of model {queries.description.model}, and {vectors.folder} of "
-                f"{about.model}. Encode the queries with the other model."
-            )
-    texts = None if data is None else _texts_of(data, vectors)
-    return build_index(
-        kind,
-        np.asarray(vectors),
-        vectors.ids,
-        out,
-        queries=None if queries is None else queries[:MAX_QUERIES],
-        settings=settings,
-        model=about.model,
-        extra_files=_extra_files(about.source, about.model_path, about.model, out, texts),
-        overwrite=overwrite,
-    )
-
-
-def _open_vectors(vectors: str | Path | Vectors, name: str, side: str) -> Vectors:
-    vectors = vectors if isinstance(vectors, Vectors) else Vectors(vectors)
-    if vectors.description.side != side:
-        raise ValueError(
-            f"`{name}` must be vectors of side {side}. Received: {vectors.folder}, of side "
-            f"{vectors.description.side}. Encode with --side {side}."
-        )
-    return vectors
-
-
-def _texts_of(data, vectors: Vectors) -> list[str]:
-    """The texts of rows of vectors, in their order."""
-    corpus = open_corpus(data, "document")
-    texts = dict(corpus.read())
-    missing = [i for i in vectors.ids if i not in texts]
-    if missing or len(texts) != len(vectors):
-        example = f", such as {missing[0]!r}" if missing else ""
-        raise ValueError(
-            "`data` must be the corpus that the vectors were made of. "
-            f"Received: {corpus.source} with {len(texts)} documents, which lacks {len(missing)} of "
-            f"{len(vectors)}{example}. Name {vectors.description.source}."
-        )
-    found = (texts[i] for i in vectors.ids)
-    return [text.decode("utf-8", "replace") if isinstance(text, bytes) else text for text in found]
-
-
-def _extra_files(
+def extra_files(
     source: str, model: str | Path, fingerprint: str, out: str | Path, texts: Iterable[str] | None
 ) -> dict[str, bytes]:
     """The files of a retriever beside those of the index."""
@@ -260,7 +201,27 @@ def _extra_files(
     return files
 
 
-def _find_model(folder: Path, about: dict) -> Path:
+def read_texts(folder: Path) -> list[str]:
+    """The documents of an index, in its order; none where it was built without them."""
+    path = folder / "texts.jsonl.gz"
+    if not path.is_file():
+        return []
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
+
+
+def read_about(folder: Path) -> dict:
+    """What `retriever.json` says: the model, its fingerprint, the source of the texts."""
+    path = folder / "retriever.json"
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"`folder` must be an index that `samtone index` wrote. Received: {folder}, which "
+            "has no retriever.json."
+        )
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def find_model(folder: Path, about: dict) -> Path:
     """Where the model was, or where it is if both folders moved together."""
     for candidate in (Path(about["model"]), folder.resolve() / about["model_relative"]):
         if (candidate / "saved_model.pb").is_file():

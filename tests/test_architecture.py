@@ -17,7 +17,7 @@ LADDER = [
     ["dual_encoder", "merge", "tensorflow_encode", "tensorflow_step", "distribution", "workers"],
     ["training", "export"],
     ["encoding"],
-    ["retriever", "judge", "judge_suite"],
+    ["retriever", "vectors_to_index", "judge", "judge_suite", "tuning"],
     ["analysis"],
     ["cli"],
 ]

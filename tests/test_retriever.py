@@ -1,5 +1,6 @@
 """Pins of retriever: build, move, load and search again; which model an index takes; hits."""
 
+import functools
 import gzip
 import json
 import shutil
@@ -8,6 +9,10 @@ import numpy as np
 import pytest
 
 from samtone_tf.data.records import RetrievalData
+from samtone_tf.export.saved_encoder import SavedEncoder
+from samtone_tf.index.conditions import Crowding
+from samtone_tf.index.scann_settings import ScannSettings
+from samtone_tf.index.store import load_index
 from samtone_tf.retriever import Retriever
 from tests import tiny
 
@@ -170,3 +175,66 @@ def test_what_is_no_index_is_refused(tmp_path):
     build_index("exact", np.eye(3, dtype="float32"), ["a", "b", "c"], tmp_path / "bare")
     with pytest.raises(FileNotFoundError, match=r"bare, which has no retriever\.json"):
         Retriever.load(tmp_path / "bare")
+
+
+@pytest.fixture(scope="module")
+def halves(tmp_path_factory):
+    """Two indexes over halves of the documents, and one over all, of one model."""
+    top, model = tmp_path_factory.mktemp("halves"), tiny.saved_model("sde")
+    documents = list(tiny.data().documents.items())
+    for name, some in {"a": documents[:25], "b": documents[25:], "all": documents}.items():
+        data = RetrievalData(name, "test", {}, dict(some), {})
+        Retriever.build(model, data, top / name, kind="scann" if name == "a" else "exact")
+    return top
+
+
+def test_several_indexes_answer_as_one(halves):
+    merged = Retriever.load([halves / "a", halves / "b"])
+    whole = Retriever.load(halves / "all")
+    for k in (1, 7, 100):
+        for got, want in zip(merged.search(QUERIES, k), whole.search(QUERIES, k), strict=True):
+            assert [hit.text for hit in got] == [hit.text for hit in want]
+            np.testing.assert_allclose(
+                [hit.score for hit in got], [hit.score for hit in want], atol=1e-6
+            )
+    assert Retriever.load([halves / "all"]).search(QUERIES) == whole.search(QUERIES)
+
+
+def test_conditions_reach_the_index(halves):
+    names = list(tiny.data().documents)
+    groups = {name: int(name[1:]) % 3 for name in names}
+    given = {"allowed": set(names[:30]), "crowding": Crowding(groups, 2)}
+    for folders in (halves / "all", [halves / "a", halves / "b"]):
+        (hits,) = Retriever.load(folders).search(["the old harbour"], 9, **given)
+        assert len(hits) == 6
+        assert {hit.document_id for hit in hits} <= given["allowed"]
+        assert sorted(groups[hit.document_id] for hit in hits) == [0, 0, 1, 1, 2, 2]
+
+
+def test_indexes_that_do_not_belong_together_are_refused(halves, folders):
+    _, _, other = folders
+    with pytest.raises(ValueError, match=r"one model. Received: fingerprints \w{16} and \w{16}"):
+        Retriever.load([halves / "a", other])
+    with pytest.raises(ValueError, match="not share document ids. Received: 'd0' in two"):
+        Retriever.load([halves / "a", halves / "all"])
+
+
+def test_an_index_of_another_model_is_refused_however_it_comes(halves, folders):
+    other = load_index(folders[2])
+    encoder = Retriever.load(halves / "all").encoder
+    with pytest.raises(ValueError, match=f"fingerprint {encoder.fingerprint}; the index has"):
+        Retriever(encoder, other, {})
+
+
+def test_settings_that_do_not_fit_are_refused_before_encoding(tmp_path, monkeypatch):
+    def encode(self, texts):
+        raise AssertionError("encoded")
+
+    monkeypatch.setattr(SavedEncoder, "encode_document", encode)
+    build = functools.partial(Retriever.build, tiny.saved_model("sde"), tiny.data())
+    with pytest.raises(ValueError, match="number of documents, 60. Received: num_leaves=61"):
+        build(tmp_path / "a", kind="scann", settings=ScannSettings(num_leaves=61))
+    with pytest.raises(ValueError, match="`settings` must be left out for kind='exact'"):
+        build(tmp_path / "a", kind="exact", settings=ScannSettings(num_leaves=6))
+    with pytest.raises(ValueError, match="`storage` must be one of"):
+        build(tmp_path / "a", storage="int4")

@@ -6,7 +6,19 @@ EXAMPLES = """
 samtone index --model saved_models/scifact/1 --data beir:scifact --out indexes/scifact
 samtone index --model saved_models/faq/1 --data pairs:faq.jsonl --out indexes/faq --kind exact
 samtone index --vectors vectors/wiki --out indexes/wiki --queries vectors/questions
+samtone index --model saved_models/web/1 --data beir:web --out indexes/web --num_leaves 2000 \\
+              --storage int8
 """
+
+SETTINGS = {
+    "num_leaves": (int, "partitions of the corpus; 0 is none"),
+    "num_leaves_to_search": (int, "partitions read per question"),
+    "reorder": (int, "candidates scored again in --storage; 0 is none"),
+    "dims_per_block": (int, "dimensions behind one 4-bit code; 0 is no codes"),
+    "anisotropic_threshold": (float, "from 0 to below 1, the T of its quantization"),
+    "training_sample_size": (int, "documents that the partitions are learned from"),
+}
+"""Flags that override what follows from the corpus's size, see `index.scann_settings`."""
 
 
 def run(arguments: list[str]) -> None:
@@ -43,11 +55,20 @@ def run(arguments: list[str]) -> None:
         default=None,
         help="whose queries measure the index; default: the first of test, dev, validation, train",
     )
+    parser.add_argument(
+        "--storage", type=str, default="float32", help="of the vectors: float32, bfloat16 or int8"
+    )
+    for name, (kind, what) in SETTINGS.items():
+        parser.add_argument(f"--{name}", type=kind | None, default=None, help=f"ScaNN: {what}")
     parser.add_argument("--overwrite", action="store_true", help="replace an index that is there")
     parsed = parser.parse_args(arguments)
     _check_flags(parsed)
+    from samtone_tf.index.scann_settings import ScannSettings
+
+    given = {name: parsed[name] for name in SETTINGS if parsed[name] is not None}
+    settings = ScannSettings(**given) if given else None
     if parsed.vectors is not None:
-        from samtone_tf.retriever import index_vectors
+        from samtone_tf.vectors_to_index import index_vectors
 
         built = index_vectors(
             parsed.vectors,
@@ -55,6 +76,8 @@ def run(arguments: list[str]) -> None:
             data=parsed.data,
             queries=parsed.queries,
             kind=parsed.kind,
+            settings=settings,
+            storage=parsed.storage,
             overwrite=parsed.overwrite,
         )
         print(as_text(built.report, parsed.out))
@@ -69,7 +92,13 @@ def run(arguments: list[str]) -> None:
     for note in data.notes:
         print(f"note: {note}")
     retriever = Retriever.build(
-        parsed.model, data, parsed.out, kind=parsed.kind, overwrite=parsed.overwrite
+        parsed.model,
+        data,
+        parsed.out,
+        kind=parsed.kind,
+        settings=settings,
+        storage=parsed.storage,
+        overwrite=parsed.overwrite,
     )
     print(as_text(retriever.report, parsed.out))
 

@@ -20,6 +20,7 @@ COMMANDS = {
     "convert": "write a model for another tool, or a published one as a run",
     "encode": "write the vectors of a corpus of any size to a folder",
     "index": "encode a corpus and build a search index",
+    "tune-index": "find the fastest settings of an index with a wanted recall",
     "search": "ask an index questions",
     "evaluate": "judge an exported model on a data set, or a suite of them",
     "compare": "test whether runs differ by more than chance",
@@ -82,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(name: str, arguments: list[str]) -> int:
     from jsonargparse import ArgumentError
 
-    command = importlib.import_module(f"samtone_tf.cli.{name}")
+    command = importlib.import_module(f"samtone_tf.cli.{name.replace('-', '_')}")
     program = f"samtone {name}"
     try:
         return command.run(arguments) or 0

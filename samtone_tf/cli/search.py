@@ -1,13 +1,15 @@
-"""`samtone search`: questions → documents of an index."""
+"""`samtone search`: questions → documents of an index, or of several."""
 
 import json
 import sys
+from pathlib import Path
 
 from samtone_tf.cli.parser import make_parser
 
 EXAMPLES = """
 samtone search indexes/scifact "do vaccines cause autism"
 samtone search indexes/faq "opening hours" "do you take cards" --k 3
+samtone search indexes/faq indexes/manuals "how do I reset it"
 cat questions.txt | samtone search indexes/faq - --json > hits.jsonl
 """
 
@@ -15,11 +17,18 @@ cat questions.txt | samtone search indexes/faq - --json > hits.jsonl
 def run(arguments: list[str]) -> None:
     """Parses, searches and prints."""
     parser = make_parser(
-        "search", "Ask an index questions.", 'INDEX "a question" … [options]', EXAMPLES
+        "search",
+        "Ask an index questions, or several indexes of one model as if they were one.",
+        'INDEX [INDEX …] "a question" … [options]',
+        EXAMPLES,
     )
     parser.add_argument("index", type=str, help="index folder of `samtone index`")
     parser.add_argument(
-        "query", type=str, nargs="+", help="questions; - reads one a line from standard input"
+        "query",
+        type=str,
+        nargs="+",
+        help="questions; - reads one a line from standard input. Index folders that come first "
+        "are searched, too",
     )
     parser.add_argument("--k", type=int, default=10, help="documents per question")
     parser.add_argument("--json", action="store_true", help="one JSON object per question")
@@ -27,12 +36,33 @@ def run(arguments: list[str]) -> None:
     parsed = parser.parse_args(arguments)
     if parsed.k < 1:
         raise ValueError(f"`k` must be at least 1. Received: k={parsed.k}.")
-    queries = read_queries(parsed.query)
+    folders, given = split_arguments(parsed.query)
+    queries = read_queries(given)
     from samtone_tf.retriever import Retriever
 
-    hits = Retriever.load(parsed.index, model=parsed.model).search(queries, parsed.k)
+    hits = Retriever.load([parsed.index, *folders], model=parsed.model).search(queries, parsed.k)
     for query, found in zip(queries, hits, strict=True):
         print(as_json(query, found) if parsed.json else as_text(query, found))
+
+
+def split_arguments(given: list[str]) -> tuple[list[str], list[str]]:
+    """Index folders, which come first, and questions.
+
+    Raises:
+        ValueError: a folder that is no index, or no question behind the indexes.
+    """
+    for place, argument in enumerate(given):
+        if not Path(argument).is_dir():
+            return given[:place], given[place:]
+        if not (Path(argument) / "index.json").is_file():
+            raise ValueError(
+                f"`index` must be a folder of `samtone index`. Received: {argument}, a folder "
+                "without index.json. If it is meant as a question, say more."
+            )
+    raise ValueError(
+        f"`query` must hold a question behind the indexes. Received: only index folders, the last "
+        f"is {given[-1]}. Add one in quotes."
+    )
 
 
 def read_queries(given: list[str]) -> list[str]:

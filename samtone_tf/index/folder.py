@@ -102,6 +102,12 @@ def folder_bytes(folder: str | Path) -> int:
     return sum(path.stat().st_size for path in Path(folder).rglob("*") if path.is_file())
 
 
+def vector_bytes(folder: str | Path) -> int:
+    """Bytes of an index's own files, if nothing but these and its description is there yet."""
+    described = sum((Path(folder) / name).stat().st_size for name in ("index.json", "ids.json"))
+    return folder_bytes(folder) - described
+
+
 def _why_no_index(folder: Path) -> str:
     """What keeps a folder from being an index, of any version; empty if it is one."""
     for name in ("index.json", "ids.json"):

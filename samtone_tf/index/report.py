@@ -34,6 +34,10 @@ class IndexReport:
         build_seconds: wall time of building, or None if not measured.
         bytes_on_disk: size of the folder without the report, or None if not saved.
         settings: the index's `ScannSettings`, all filled in; empty if it has none.
+        storage: what the vectors behind the scores are kept as. What it loses is part of
+            both recalls, for these are against float32.
+        bytes_per_vector: size of the index's own files by document, without ids and texts, or
+            None if not saved.
     """
 
     kind: str
@@ -48,15 +52,18 @@ class IndexReport:
     build_seconds: float | None = None
     bytes_on_disk: int | None = None
     settings: dict[str, Any] = field(default_factory=dict)
+    storage: str = "float32"
+    bytes_per_vector: float | None = None
 
     @property
     def description(self) -> str:
         """Kind and search for a person, such as `scann (tree + codes + reorder)`."""
+        stored = "" if self.storage == "float32" else f", {self.storage}"
         if self.search == self.kind:
-            return self.kind
+            return self.kind + stored
         small = self.search == "brute force" and self.num_documents < BRUTE_FORCE_BELOW
         reason = f" below {BRUTE_FORCE_BELOW:,} documents" if small else ""
-        return f"{self.kind} ({self.search}{reason})"
+        return f"{self.kind} ({self.search}{reason}){stored}"
 
     def to_json(self) -> dict[str, Any]:
         """The fields, as JSON holds them."""
@@ -76,7 +83,7 @@ def index_report(
 
     Args:
         index: the index to measure.
-        exact: exact search over the very same documents.
+        exact: exact search over the very same documents, in float32.
         query_vectors: floats `(B, D)`; at most 1,000 of them are used, drawn with
             `seed`. None draws documents instead, and the report says so.
         build_seconds: passed on into the report.
@@ -85,8 +92,8 @@ def index_report(
     """
     given = query_vectors is not None and len(query_vectors) > 0
     pool = check_vectors(query_vectors, "query_vectors", index.dim) if given else exact.vectors
-    chosen = np.random.default_rng(seed).permutation(len(pool))[:MAX_QUERIES]
-    queries = pool[np.sort(chosen)]
+    chosen = np.sort(np.random.default_rng(seed).permutation(len(pool))[:MAX_QUERIES])
+    queries = pool[chosen] if isinstance(pool, np.ndarray) else pool.take(chosen)
     settings = getattr(index, "settings", None)  # not of the protocol: exact search has none
     known = isinstance(settings, ScannSettings)
     index.search(queries[:1], 10)  # the first search pays for threads and caches
@@ -106,6 +113,7 @@ def index_report(
         build_seconds=build_seconds,
         bytes_on_disk=bytes_on_disk,
         settings=settings.to_json() if known else {},
+        storage=getattr(index, "storage", "float32"),
     )
 
 

@@ -4,7 +4,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,11 +15,14 @@ from samtone_tf.index.folder import (
     folder_bytes,
     new_folder,
     read_description,
+    vector_bytes,
     write_json,
 )
 from samtone_tf.index.report import IndexReport, index_report
-from samtone_tf.index.scann import ScannIndex, import_scann, scann_available
+from samtone_tf.index.scann import ScannIndex
+from samtone_tf.index.scann_library import import_scann, scann_available
 from samtone_tf.index.scann_settings import ScannSettings
+from samtone_tf.index.vectors import check_storage
 
 KINDS = ("auto", "scann", "exact")
 """What can be asked for. `auto` is `scann` where ScaNN can be imported, else `exact`."""
@@ -31,7 +34,8 @@ class BuiltIndex(NamedTuple):
     Args:
         index: ready to search.
         report: recall against exact search, times and sizes.
-        exact: exact search over the same documents; `index` itself if that is its kind.
+        exact: exact search over the same documents in float32; `index` itself if that is its
+            kind and storage.
     """
 
     index: Index
@@ -41,12 +45,13 @@ class BuiltIndex(NamedTuple):
 
 def build_index(
     kind: str,
-    vectors: np.ndarray,
+    vectors: Any,
     document_ids: Sequence[str],
     folder: str | Path | None = None,
     *,
     queries: np.ndarray | None = None,
     settings: ScannSettings | None = None,
+    storage: str = "float32",
     model: str = "",
     extra_files: Mapping[str, bytes] | None = None,
     overwrite: bool = False,
@@ -55,22 +60,22 @@ def build_index(
 
     Args:
         kind: `auto`, `scann` or `exact`; `auto` is resolved, see `resolve_kind`.
-        vectors: floats `(C, D)`, one row per document; unit vectors for ScaNN.
+        vectors: floats `(C, D)`, one row per document, or a list of such arrays, which may be
+            memory-mapped; unit vectors for ScaNN.
         document_ids: C distinct strings, in the order of the rows.
         folder: where to save; None keeps the index in memory.
         queries: floats `(B, D)` to measure recall with; None samples documents.
         settings: of ScaNN; fields that are left out follow from the corpus's size. Unused
             where `auto` becomes `exact`.
+        storage: `float32`, `bfloat16` or `int8`: the vectors behind the scores of either kind.
+            The report's recall says what that loses.
         model: fingerprint of the model that made the vectors; kept in the folder.
         extra_files: name → content of further files for the folder, written with it.
         overwrite: replace an index that `folder` already holds.
     """
     _check_kind(kind, KINDS)
-    if kind == "exact" and settings is not None:
-        raise ValueError(
-            "`settings` must be left out for kind='exact', which has none. "
-            f"Received: {settings}. Use kind='scann'."
-        )
+    check_storage(storage)
+    check_settings(kind, settings)
     if folder is not None:
         check_new_folder(folder, overwrite=overwrite)
     kind = resolve_kind(kind)
@@ -81,7 +86,11 @@ def build_index(
     index: ExactIndex | ScannIndex = exact
     if kind == "scann":
         start = time.perf_counter()
-        index = ScannIndex.build(exact.vectors, exact.document_ids, settings=settings, model=model)
+        index = ScannIndex.build(
+            exact.vectors, exact.document_ids, settings=settings, model=model, storage=storage
+        )
+    elif storage != "float32":
+        index = ExactIndex(exact.vectors.stored(storage), exact.document_ids, model)
     seconds = time.perf_counter() - start
     report = index_report(index, exact, queries, build_seconds=seconds)
     if folder is not None:
@@ -114,6 +123,15 @@ def resolve_kind(kind: str) -> str:
     return "scann"
 
 
+def check_settings(kind: str, settings: ScannSettings | None) -> None:
+    """Raises where ScaNN's settings are given for exact search."""
+    if kind == "exact" and settings is not None:
+        raise ValueError(
+            "`settings` must be left out for kind='exact', which has none. "
+            f"Received: {settings}. Use kind='scann'."
+        )
+
+
 def load_index(folder: str | Path) -> Index:
     """Read an index of either kind from its folder."""
     description, _ = read_description(folder)
@@ -132,6 +150,7 @@ def _save(
     """Write the index and its report together; return the report with its size."""
     with new_folder(folder, overwrite=overwrite) as temporary:
         index.write(temporary)
+        report = replace(report, bytes_per_vector=vector_bytes(temporary) / index.num_documents)
         for name, content in extra_files.items():
             (temporary / name).write_bytes(content)
         report = replace(report, bytes_on_disk=folder_bytes(temporary))

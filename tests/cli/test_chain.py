@@ -4,6 +4,7 @@ import json
 import shutil
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from samtone_tf.evaluation.per_query import read_per_query
@@ -251,3 +252,105 @@ def test_a_file_of_pairs_goes_the_same_way(tmp_path):
     assert len(json.loads(found.out)["hits"]) == 10
     out = succeed("evaluate", *model, "--data", data, "--search", "exact").out
     assert "60 queries" in out
+
+
+@pytest.fixture(scope="module")
+def tree(chain, tmp_path_factory):
+    """An index with settings of its own; a test that tunes it copies it first."""
+    folder = tmp_path_factory.mktemp("tree") / "index"
+    done = succeed(
+        *("index", "--model", chain.model, "--data", chain.data, "--out", folder),
+        *("--kind", "scann", "--num_leaves", "6", "--num_leaves_to_search", "5"),
+        *("--reorder", "50", "--dims_per_block", "3", "--anisotropic_threshold", "0.1"),
+        *("--training_sample_size", "55", "--storage", "int8"),
+    )
+    return folder, done.out
+
+
+def test_every_setting_of_the_index_has_a_flag(tree):
+    folder, printed = tree
+    assert json.loads((folder / "index.json").read_text())["settings"] == {
+        "num_leaves": 6,
+        "num_leaves_to_search": 5,
+        "reorder": 50,
+        "dims_per_block": 3,
+        "anisotropic_threshold": 0.1,
+        "training_sample_size": 55,
+    }
+    report = json.loads((folder / "report.json").read_text())
+    assert report["storage"] == "int8"
+    assert "scann (tree + codes + reorder), int8, recall@10" in printed
+
+
+def test_search_over_two_indexes_is_the_merge(chain, tmp_path):
+    lines = (chain.top / "beir" / "corpus.jsonl").read_text().splitlines()
+    for name, part in {"a": lines[:20], "b": lines[20:]}.items():
+        shutil.copytree(chain.top / "beir", tmp_path / name)
+        (tmp_path / name / "corpus.jsonl").write_text("\n".join(part) + "\n")
+        flags = ("--data", f"beir:{tmp_path / name}", "--out", tmp_path / f"index_{name}")
+        succeed("index", "--model", chain.model, *flags, "--kind", "exact")
+    both = (tmp_path / "index_a", tmp_path / "index_b")
+    want = succeed("search", chain.index, *QUESTIONS, "--k", "30").out
+    assert succeed("search", *both, *QUESTIONS, "--k", "30").out == want
+    assert "question behind the indexes" in refuse("search", *both)
+    assert "two of them" in refuse("search", both[0], chain.index, "x")
+    (tmp_path / "empty").mkdir()
+    line = refuse("search", both[0], tmp_path / "empty", "x")
+    assert "`index` must be a folder of `samtone index`" in line
+    assert "without index.json" in line
+
+
+def test_tune_index_keeps_what_it_prints(chain, tree, tmp_path):
+    index = shutil.copytree(tree[0], tmp_path / "index")
+    out = succeed("tune-index", index, "--recall", "0.9", "--data", chain.data).out
+    tuned = json.loads((index / "tuning.json").read_text())
+    chosen = next(point for point in tuned["points"] if point["chosen"])
+    kept = json.loads((index / "index.json").read_text())["settings"]
+    assert (kept["num_leaves_to_search"], kept["reorder"]) == (
+        chosen["num_leaves_to_search"],
+        chosen["reorder"],
+    )
+    assert "60 queries, judged queries of beir:" in out
+    assert "compared with exact search over int8 vectors, as the index has" in out
+    assert chosen["ndcg_at_10"] == pytest.approx(
+        tuned["exact"]["ndcg_at_10"] - chosen["ndcg_at_10_lost"]
+    )
+    assert out.splitlines()[-1].startswith("chosen: ")
+    hits = succeed("search", index, QUESTIONS[0], "--k", "3", "--json").out
+    assert len(json.loads(hits)["hits"]) == 3
+    np.save(tmp_path / "queries.npy", np.eye(3, 12, dtype=np.float32))
+    assert "3 queries, given as vectors" in (
+        succeed("tune-index", index, "--queries", tmp_path / "queries.npy").out
+    )
+    (tmp_path / "questions.txt").write_text("the old harbour\n\nthe small bakery\n")
+    assert "2 queries, given;" in (
+        succeed("tune-index", index, "--queries", tmp_path / "questions.txt").out
+    )
+
+
+def test_bad_input_to_tune_index(chain, tree, tmp_path):
+    index = tree[0]
+    before = everything(index)
+    assert "no index.json" in refuse("tune-index", tmp_path / "gone")
+    assert "recall=2" in refuse("tune-index", index, "--recall", "2")
+    (tmp_path / "questions.txt").write_text("why\n")
+    assert "cannot both be given" in refuse(
+        "tune-index", index, "--data", chain.data, "--queries", tmp_path / "questions.txt"
+    )
+    assert "must be a file" in refuse("tune-index", index, "--queries", tmp_path / "gone.txt")
+    (tmp_path / "broken.npy").write_text("no array")
+    assert "NumPy cannot read" in refuse("tune-index", index, "--queries", tmp_path / "broken.npy")
+    (tmp_path / "empty.txt").write_text("\n\n")
+    assert "must hold a question" in refuse(
+        "tune-index", index, "--queries", tmp_path / "empty.txt"
+    )
+    np.save(tmp_path / "wide.npy", np.ones((2, 5), np.float32))
+    assert "must have 12 columns" in refuse("tune-index", index, "--queries", tmp_path / "wide.npy")
+    other = tiny.saved_model("sde")
+    line = refuse("tune-index", index, "--data", chain.data, "--model", other)
+    assert "must come from the index's own model" in line
+    elsewhere = tmp_path / "other.jsonl"
+    elsewhere.write_text('{"query": "who", "document": "somebody"}\n')
+    line = refuse("tune-index", index, "--data", f"pairs:{elsewhere}", "--split", "train")
+    assert "must judge documents of the index" in line
+    assert everything(index) == before

@@ -19,6 +19,7 @@ COMMANDS = (
     "convert",
     "encode",
     "index",
+    "tune-index",
     "search",
     "evaluate",
     "compare",

@@ -39,8 +39,8 @@ def test_bad_vectors_say_what_was_received(value, error, message):
 def test_rows_off_unit_length_are_named():
     rows = np.array([[1, 0], [0, 1.0005], [0, 1.01], [3, 4]], np.float32)
     with pytest.raises(ValueError, match=r"unit length.*2 bad rows.*row 2.*Divide"):
-        base.check_unit_length(rows, "vectors")
-    base.check_unit_length(rows[:2], "vectors")
+        base.check_unit_length(base.row_squares(rows), "vectors")
+    base.check_unit_length(base.row_squares(rows[:2]), "vectors")
 
 
 @pytest.mark.parametrize(

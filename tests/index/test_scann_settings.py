@@ -44,6 +44,20 @@ def test_the_search_is_named_by_what_it_does(num, given, search):
     assert settings.is_brute_force == (search == "brute force")
 
 
+def test_too_few_documents_for_codes_have_none():
+    assert scann_settings(15, 8, ScannSettings(num_leaves=3)).search == "tree"
+    assert scann_settings(16, 8, ScannSettings(num_leaves=3)).search == "tree + codes + reorder"
+
+
+@pytest.mark.parametrize(("num", "sample"), [(1_000, 1_000), (400_000, 100_000)])
+def test_the_tree_is_learned_from_a_sample(num, sample):
+    assert scann_settings(num, 64).training_sample_size == sample
+    # 50 documents a leaf, where that is more.
+    assert (
+        scann_settings(10**6, 64, ScannSettings(num_leaves=5_000)).training_sample_size == 250_000
+    )
+
+
 def test_one_dimension_has_blocks_of_one():
     assert scann_settings(30_000, 1).dims_per_block == 1
 
@@ -55,6 +69,8 @@ def test_one_dimension_has_blocks_of_one():
         ({"num_leaves": 3, "num_leaves_to_search": 4}, "num_leaves=3. Received: .*search=4"),
         ({"num_leaves_to_search": 4}, "num_leaves=0. Received: .*search=4"),
         ({"dims_per_block": 9}, "8 dimensions. Received: dims_per_block=9"),
+        ({"dims_per_block": 2}, "0 below 16 documents.*Received: dims_per_block=2 for 10"),
+        ({"num_leaves": 5, "training_sample_size": 4}, "at least num_leaves=5. .*sample_size=4"),
         ({"dims_per_block": 0, "reorder": 5}, "`reorder` must be 0.*Received: reorder=5"),
     ],
 )
