@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-import numpy as np
-
 from samtone_tf.checks import check_choice
 from samtone_tf.data.corpus import open_corpus
 from samtone_tf.data.records import RetrievalData
@@ -63,7 +61,7 @@ def index_vectors(
     texts = None if data is None else _texts_of(data, vectors)
     return build_index(
         kind,
-        np.asarray(vectors),
+        vectors.matrices(),
         vectors.ids,
         out,
         queries=None if queries is None else queries[:MAX_QUERIES],

@@ -97,6 +97,12 @@ class Vectors:
         """Ids of all rows."""
         return [name for shard in range(len(self._ends)) for name in self._shard_ids(shard)]
 
+    def matrices(self) -> list[np.ndarray]:
+        """All rows as float matrices `(n, D)`, a shard each: mapped, but for int8 in memory."""
+        if self.description.dtype == "int8":
+            return [np.asarray(self)]
+        return [self._shard(shard)[0] for shard in range(len(self._ends))]
+
     def blocks(self, num_rows: int = 8192) -> Iterator[tuple[list[str], np.ndarray]]:
         """All rows, some at a time: their ids, and float32 `(n, D)`.
 

@@ -50,6 +50,15 @@ def test_blocks_are_all_rows_with_their_ids(folder, num_rows):
     )
 
 
+def test_matrices_are_all_rows_mapped_unless_they_have_scales(folder):
+    dtype, out = folder
+    vectors = Vectors(out)
+    matrices = vectors.matrices()
+    assert len(matrices) == (1 if dtype == "int8" else 3)
+    np.testing.assert_array_equal(np.concatenate(matrices).astype("float32"), vectors[:])
+    assert all((matrix.base is None) == (dtype == "int8") for matrix in matrices)
+
+
 def test_files_can_be_read_with_numpy_alone(folder):
     dtype, out = folder
     parts = [np.load(path) for path in sorted(out.glob("vectors-*.npy"))]
