@@ -11,8 +11,8 @@ from samtone_tf.analysis.markup import Html, join, tag
 NUM_COLOURS = 6
 """Colours of series, the classes `c0` to `c5`; further series begin again, lighter."""
 
-CHARACTER = 6.7
-"""Width of a character in a drawing, in its units, on average; it need only be near."""
+CHARACTER = 7.2
+"""Width of a character in a drawing, in its units: a little more than the average."""
 
 
 def colour(place: int) -> str:
@@ -69,7 +69,7 @@ def drawing(width: float, height: float, alternative: str, *parts: Any) -> Html:
         *parts,
         xmlns="http://www.w3.org/2000/svg",
         viewBox=f"0 0 {place(width)} {place(height)}",
-        style=f"width:{place(width)}px",
+        style=f"max-width:{place(width)}px;min-width:{place(0.72 * width)}px",
         role="img",
         aria_label=alternative,
     )
@@ -110,7 +110,7 @@ def row_labels(names: Sequence[str], centres: Sequence[float], right: float) -> 
 
 def label_width(names: Sequence[str], most: float = 210) -> float:
     """Width that names of rows need, up to `most`."""
-    return min(most, max(map(len, names)) * CHARACTER + 4)
+    return min(most, max(map(len, names)) * CHARACTER + 8)
 
 
 def legend(entries: Sequence[tuple[str, str]]) -> Html:

@@ -57,13 +57,15 @@ def make_boards(judged: Sequence[Judged]) -> list[Board]:
 
 def _board(title: str, judged: list[Judged]) -> Board:
     board = Board(title, origins=judged)
-    sources = short_names(row.name for one in judged for row in one.rows)
+    names = dict.fromkeys(row.name for one in judged for row in one.rows)
+    # A suite chose its names; sources are long.
+    shown = {name: name for name in names} if judged[0].suite else short_names(names)
     splits = {row.split for one in judged for row in one.rows}
     for one, labels in zip(judged, _labels(judged), strict=True):
         board.measures = _union(board.measures, one.measures)
         board.published = _union(board.published, one.published)
         for row in one.rows:
-            name = sources[row.name] + (f" ({row.split})" if len(splits) > 1 else "")
+            name = shown[row.name] + (f" ({row.split})" if len(splits) > 1 else "")
             board.systems = _union(board.systems, (labels[system] for system in row.scores))
             board.num_queries.setdefault(name, row.num_queries)
             board.sets.setdefault(name, []).append((one, row))

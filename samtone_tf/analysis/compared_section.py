@@ -1,6 +1,7 @@
 """The section of comparisons: what is more than chance, and the queries that moved most."""
 
 from collections.abc import Sequence
+from itertools import compress
 from pathlib import Path
 
 from samtone_tf.analysis.axes import figure
@@ -66,9 +67,8 @@ def _charts(compared: Sequence[Compared], labels: Sequence[str]) -> list[Html]:
     for label, one in zip(labels, compared, strict=True):
         for found in one.differences:
             pair = (found.second, found.first)
-            key, name = (
-                (pair, found.measure) if len(compared) == 1 else ((*pair, found.measure), label)
-            )
+            one_set = len(compared) == 1
+            key, name = (pair, found.measure) if one_set else ((*pair, found.measure), label)
             groups.setdefault(key, []).append((name, found.difference, significant(found)))
     made = []
     level = f"{compared[0].level:.0%}".replace("%", " %")
@@ -84,32 +84,38 @@ def _charts(compared: Sequence[Compared], labels: Sequence[str]) -> list[Html]:
 
 
 def _table(compared: Sequence[Compared], labels: Sequence[str]) -> Html:
+    """All differences; sets and runs have columns where there are several."""
+    pairs = {(found.first, found.second) for one in compared for found in one.differences}
+    shown = [len(compared) > 1, len(pairs) > 1]
     lines = []
     for label, one in zip(labels, compared, strict=True):
         for found in one.differences:
-            value = found.difference
-            shown = f"{value.value:+.4f}"
-            lines.append(
-                [
-                    label,
-                    f"{found.second} − {found.first}",
-                    found.measure,
-                    Cell(
-                        join(tag("strong", shown) if significant(found) else shown, interval(value))
-                    ),
-                    *(f"{number:,}" for number in (found.wins, found.ties, found.losses)),
-                    p_value(found.p_randomisation),
-                    Cell(p_value(found.holm_randomisation), best=significant(found)),
-                    p_value(found.p_t),
-                    p_value(found.holm_t),
-                ]
-            )
+            names = [label, f"{found.second} − {found.first}"]
+            lines.append([*compress(names, shown), *_line(found)])
     head = [
-        *("set", "runs", "measure", "difference", "wins", "ties", "losses"),
-        *("p randomisation", "Holm", "p t test", "Holm"),
+        *compress(("set", "runs"), shown),
+        *("measure", "difference", "wins", "ties", "losses"),
+        *("p, randomisation", "Holm", "p, t test", "Holm"),
     ]
-    caption = "All differences; significant ones are marked"
-    return table(caption, head, lines, texts=3)
+    first, second = min(pairs)
+    what = "All differences" if len(pairs) > 1 else f"{second} minus {first}"
+    where = f" on {labels[0]}, {compared[0].num_queries:,} queries" if len(compared) == 1 else ""
+    caption = f"{what}{where}; significant differences are marked"
+    return table(caption, head, lines, texts=1 + sum(shown))
+
+
+def _line(found: Difference) -> list[Cell | str]:
+    value = found.difference
+    shown = f"{value.value:+.4f}"
+    return [
+        found.measure,
+        Cell(join(tag("strong", shown) if significant(found) else shown, interval(value))),
+        *(f"{number:,}" for number in (found.wins, found.ties, found.losses)),
+        p_value(found.p_randomisation),
+        Cell(p_value(found.holm_randomisation), best=significant(found)),
+        p_value(found.p_t),
+        p_value(found.holm_t),
+    ]
 
 
 def p_value(value: float | None) -> str:

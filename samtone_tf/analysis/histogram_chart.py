@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from samtone_tf.analysis.axes import colour, drawing, label, line, place, short, ticks, upright
 from samtone_tf.analysis.markup import Html, tag
 
-LEFT, RIGHT, TOP = 66, 14, 26
+LEFT, RIGHT = 66, 14
 
 
 def histogram_chart(
@@ -15,6 +15,7 @@ def histogram_chart(
     x_title: str,
     y_title: str,
     percent: bool = False,
+    highest: float | None = None,
     edges: bool = False,
     mark: tuple[float, str] | None = None,
     width: float = 560,
@@ -28,18 +29,21 @@ def histogram_chart(
         x_title: of the axis of bins.
         y_title: of the axis of heights.
         percent: whether heights are shares of 1.
+        highest: where the axis of heights ends; None takes the greatest height.
         edges: whether `bins` name edges.
         mark: (position in bins from the left, words): a dashed line.
         width: of the drawing.
         height: of the columns' field.
     """
     num = len(series[0][1])
-    highest = max([1e-9, *(value for _, values in series for value in values)])
+    if highest is None:
+        highest = max([1e-9, *(value for _, values in series for value in values)])
+    top = 26 if mark else 10
     step = (width - LEFT - RIGHT) / num
-    bottom = TOP + height
+    bottom = top + height
     scale = height / (highest * 1.06)
     parts = []
-    for tick in ticks(0, highest, 5):
+    for tick in ticks(0, highest):
         y = bottom - tick * scale
         parts.append(line(LEFT, y, width - RIGHT, y, "grid"))
         parts.append(label(LEFT - 6, y + 4, _height(tick, percent), "tick end"))
@@ -58,7 +62,7 @@ def histogram_chart(
     if mark:
         parts += _mark(LEFT + step * min(max(mark[0], 0), num), mark[1], width, bottom)
     parts.append(label((LEFT + width - RIGHT) / 2, bottom + 36, x_title, "title middle"))
-    parts.append(upright(14, TOP + height / 2, y_title))
+    parts.append(upright(14, top + height / 2, y_title))
     words = _in_words(bins, series, percent, edges)
     cut = f" {mark[1]}." if mark else ""
     return drawing(width, bottom + 44, f"Histogram of {x_title}. {words}.{cut}", *parts)

@@ -7,7 +7,7 @@ from samtone_tf.analysis.axes import figure
 from samtone_tf.analysis.frontier_chart import frontier_chart
 from samtone_tf.analysis.markup import Html, join, tag
 from samtone_tf.analysis.names import short_names
-from samtone_tf.analysis.tables import Cell, Section, table
+from samtone_tf.analysis.tables import Cell, Section, bullets, table
 from samtone_tf.index.frontier import Frontier, Point
 from samtone_tf.index.report import IndexReport
 
@@ -41,7 +41,7 @@ def _frontier(name: str, frontier: Frontier) -> Html:
     judged = any(point.ndcg_at_10 is not None for point in points)
     head = [
         *("search", "leaves", "reorder", "recall@10", "queries/s, one at a time"),
-        *("queries/s, batched", "build s", "bytes/vector"),
+        *("queries/s, batched", "build\u00a0s", "bytes/vector"),
         *(("nDCG@10", "lost") if judged else ()),
     ]
     lines = [_row(point, judged) for point in points]
@@ -73,7 +73,6 @@ def _reports(reports: Sequence[tuple[str, IndexReport]]) -> Html:
     lines = [
         [
             name,
-            Cell(one.description, is_text=True),
             f"{one.num_documents:,}",
             str(one.dim),
             f"{one.recall_at_10:.4f}",
@@ -82,16 +81,19 @@ def _reports(reports: Sequence[tuple[str, IndexReport]]) -> Html:
             _number(one.build_seconds, ",.1f"),
             _number(one.bytes_per_vector, ",.0f"),
             _number(None if one.bytes_on_disk is None else one.bytes_on_disk / 1e6, ",.1f"),
-            Cell(f"{one.num_queries:,}, {one.queries}", is_text=True),
         ]
         for name, one in reports
     ]
     head = [
-        *("index", "search", "documents", "dim", "recall@10", "recall@100", "ms/query"),
-        *("build s", "bytes/vector", "MB on disk", "measured with queries"),
+        *("index", "documents", "dim", "recall@10", "recall@100", "ms/query"),
+        *("build\u00a0s", "bytes/vector", "MB\u00a0on\u00a0disk"),
     ]
     caption = "What an index finds of exact search's best documents, and what it costs"
-    return table(caption, head, lines, texts=2)
+    made_of = [
+        f"{name}: {one.description}; measured with {one.num_queries:,} queries, {one.queries}"
+        for name, one in reports
+    ]
+    return join(table(caption, head, lines), bullets(made_of))
 
 
 def _sentence(message: str) -> str:

@@ -35,7 +35,7 @@ def write_report(
             `tuning.json` and `report.json` of an index, `.tsv` files of single queries, and
             folders of suites and indexes; in any order and mixture.
         out: HTML file to write; its folder is made.
-        title: of the page; None takes the suite's or the data set's name.
+        title: of the page; None takes that of its first section, such as the suite's name.
         overwrite: replace `out` if it exists.
         command: that is shown at the end of the page.
 
@@ -54,7 +54,7 @@ def write_report(
     out = check_out(out, overwrite)
     found = read_results([results] if isinstance(results, str | Path) else list(results))
     sections = make_sections(found)
-    title = title or f"Report on {', '.join(dict.fromkeys(one.title for one in sections[:2]))}"
+    title = title or f"Report: {sections[0].title}"
     made = page(title, sections, found.files, command=command, notes=found.notes)
     return write_lines(out, [made])
 

@@ -49,7 +49,7 @@ table {
 }
 caption { text-align: left; color: var(--soft); padding-bottom: .35rem; }
 th, td {
-  padding: .34rem .8rem; text-align: right; border-bottom: 1px solid var(--rule);
+  padding: .34rem .65rem; text-align: right; border-bottom: 1px solid var(--rule);
   white-space: nowrap;
 }
 th:first-child, td:first-child { padding-left: .3rem; }
@@ -60,7 +60,7 @@ thead th {
 tbody th { font-weight: 500; }
 tbody tr:hover > * { background: var(--card); }
 .text { text-align: left; }
-td.text { white-space: normal; min-width: 9rem; max-width: 34rem; overflow-wrap: anywhere; }
+td.text { white-space: normal; min-width: 12rem; max-width: 34rem; overflow-wrap: anywhere; }
 td small { color: var(--soft); font-size: .82em; margin-left: .25em; }
 tbody td.best, tbody tr:hover > td.best { background: var(--best); }
 td.muted { color: var(--soft); }
@@ -75,7 +75,6 @@ figcaption { color: var(--soft); font-size: .92rem; margin-bottom: .4rem; max-wi
   display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 30rem), 1fr));
   gap: 0 2rem;
 }
-.charts.small { grid-template-columns: repeat(auto-fill, minmax(min(100%, 23rem), 1fr)); }
 .legend {
   display: flex; flex-wrap: wrap; gap: .2rem 1.2rem; list-style: none; margin: 0 0 .5rem;
   padding: 0; font-size: .92rem;
@@ -97,7 +96,7 @@ figcaption { color: var(--soft); font-size: .92rem; margin-bottom: .4rem; max-wi
 .c3 { color: var(--c3); } .c4 { color: var(--c4); } .c5 { color: var(--c5); }
 .again { opacity: .55; }
 svg {
-  display: block; height: auto; min-width: 24rem; max-width: 100%;
+  display: block; height: auto; width: 100%;
   font: 12px system-ui, -apple-system, "Segoe UI", Roboto, sans-serif;
 }
 svg text { fill: var(--ink); font-variant-numeric: tabular-nums; }
