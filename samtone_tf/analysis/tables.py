@@ -58,7 +58,7 @@ def table(
         tag("thead", tag("tr", heads)),
         tag("tbody", lines),
     )
-    return tag("div", made, class_="scroll", tabindex="0")
+    return tag("div", made, class_="scroll", tabindex="0", role="group", aria_label=caption)
 
 
 def _cell(cell: Cell | str, is_text: bool) -> Html:

@@ -60,6 +60,7 @@ def test_bins_hold_both_ends():
     np.testing.assert_allclose(edges, np.arange(11) / 10)
     found = shares(np.array([0.0, 0.05, 0.1, 1.0]), edges)
     np.testing.assert_allclose(found, [0.5, 0.25, 0, 0, 0, 0, 0, 0, 0, 0.25])
+    np.testing.assert_allclose(shares(np.array([0.3, 0.6, 0.7]), edges)[[3, 6, 7]], 1 / 3)
     assert bin_edges([np.array([-1.0, 3.0])])[[0, -1]].tolist() == [-1.0, 3.0]
 
 
