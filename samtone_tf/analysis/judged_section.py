@@ -118,7 +118,9 @@ def _bars_by_set(board: Board, measure: str) -> Html:
 def _bars_by_measure(board: Board, name: str) -> Html:
     row = board.rows[name]
     values = [[row.get(s, {}).get(m) for s in board.systems] for m in board.measures]
-    chart = bar_chart(board.measures, board.systems, values, x_title="value", y_title="measure")
+    chart = bar_chart(
+        board.measures, board.systems, values, x_title="value of the measure", y_title="measure"
+    )
     return figure(f"All measures on {name}", chart)
 
 

@@ -52,13 +52,13 @@ th, td {
   padding: .34rem .65rem; text-align: right; border-bottom: 1px solid var(--rule);
   white-space: nowrap;
 }
-th:first-child, td:first-child { padding-left: .3rem; }
+th:first-child { padding-left: .3rem; position: sticky; left: 0; background: var(--paper); }
 thead th {
   border-bottom: 2px solid var(--rule); font-weight: 600; vertical-align: bottom;
   white-space: normal; min-width: 4.5rem;
 }
 tbody th { font-weight: 500; }
-tbody tr:hover > * { background: var(--card); }
+tbody tr:hover > th, tbody tr:hover > td { background: var(--card); }
 .text { text-align: left; }
 td.text { white-space: normal; min-width: 12rem; max-width: 34rem; overflow-wrap: anywhere; }
 td small { color: var(--soft); font-size: .82em; margin-left: .25em; }

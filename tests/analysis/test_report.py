@@ -127,6 +127,20 @@ def test_bars_and_whiskers_are_as_long_as_the_numbers(tmp_path):
     np.testing.assert_allclose(whiskers, widths.max() / 0.75 * 0.1, atol=0.05)
 
 
+def test_a_system_that_is_absent_and_a_set_of_one_query(tmp_path):
+    path = made.suite(tmp_path / "results.json")
+    content = json.loads(path.read_text())
+    del content["sets"][0]["rows"][1]
+    content["sets"][1]["rows"][0]["scores"]["nDCG@10"] = made.score(0.25, n=1)
+    _, page = page_of(tmp_path, made.write(path, content))
+    rows = {row[0]: row[2:4] for row in page.rows()}
+    assert rows["first"] == ["0.5000 [.4500, .5500]", "–"]
+    assert rows["second"] == ["0.2500", "0.1250 [.0750, .1750]"]
+    assert len(page.all("rect")) == 3
+    whiskers = page.all("line", **{"class": "whisker"})
+    assert len(whiskers) == 2 * 3  # a line and two ends each
+
+
 def test_two_models_stand_side_by_side_and_share_bm25(tmp_path):
     one = made.suite(tmp_path / "one.json", model="saved/one/1")
     two = made.suite(tmp_path / "two.json", model="saved/two/1", values=((0.6, 0.75), (0.3, 0.125)))
