@@ -64,6 +64,7 @@ _MODULES = {
     "MergedIndex": "index.merged",
     "Crowding": "index.conditions",
     "tune_index": "tuning",
+    "write_report": "analysis.report",
 }
 
 __all__ = ["__version__", *sorted(_MODULES)]

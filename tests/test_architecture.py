@@ -34,7 +34,10 @@ TENSORFLOW_IN = (
     "training.run_log",
     "export",
 )
-NO_KERAS_IN = ("index", "evaluation", "data", "config", "encoder_config", "types", "version")
+NO_KERAS_IN = (
+    *("index", "evaluation", "analysis", "data"),
+    *("config", "encoder_config", "types", "version"),
+)
 # Lower rungs that these see nothing of but the named modules.
 ONLY_FROM_BELOW = {"index": ["data.records"], "evaluation": ["data.records"]}
 # Inside functions only, where the next rung has to be reached: (from, to).

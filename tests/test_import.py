@@ -29,7 +29,16 @@ def test_importing_the_package_imports_nothing_heavy():
 
 
 @pytest.mark.parametrize(
-    "name", ["RunConfig", "RetrievalData", "Tokenizer", "ExactIndex", "load_index", "evaluate"]
+    "name",
+    [
+        "RunConfig",
+        "RetrievalData",
+        "Tokenizer",
+        "ExactIndex",
+        "load_index",
+        "evaluate",
+        "write_report",
+    ],
 )
 def test_names_without_a_model_need_neither_tensorflow_nor_keras(name):
     code = f"""

@@ -24,6 +24,7 @@ COMMANDS = {
     "search": "ask an index questions",
     "evaluate": "judge an exported model on a data set, or a suite of them",
     "compare": "test whether runs differ by more than chance",
+    "report": "show results as one HTML page that opens offline",
 }
 
 USAGE = """usage: samtone COMMAND [options]

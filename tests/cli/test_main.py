@@ -23,6 +23,7 @@ COMMANDS = (
     "search",
     "evaluate",
     "compare",
+    "report",
 )
 
 
