@@ -366,7 +366,7 @@ def test_float16_is_refused_with_the_reason(dtype):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"encoder": "t5-base"}, "size='t5-base'"),
+        ({"encoder": "t5-huge"}, "size='t5-huge'"),
         ({"encoder": {**checks.TINY, "depth": 2}}, r"Unknown encoder fields: \['depth'\]"),
         ({"architecture": "siamese"}, "sde, ade_spl, ade.*architecture='siamese'"),
         ({"architecture": ["pooling"]}, "token_embedding, encoder, projection.*'pooling'"),
