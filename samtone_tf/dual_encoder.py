@@ -351,6 +351,7 @@ class DualEncoder(keras.Model):
                 self.optimizer.build(self.trainable_variables)
 
     def get_config(self):
+        """Plain numbers and strings that make the model again, without its weights."""
         return {
             **super().get_config(),
             "encoder": self.encoder_config.to_dict(),

@@ -144,6 +144,7 @@ class _Job:
         return self.encoder().fingerprint
 
     def check_model(self, overwrite: bool) -> None:
+        """Raises ValueError when the folder holds results of another model."""
         marker = self.out / MARKER
         if overwrite or not marker.is_file():
             return

@@ -97,6 +97,7 @@ class Adafactor(keras.optimizers.Optimizer):
         return factored_axes(shape, self.min_dim_size_to_factor)
 
     def update_step(self, gradient, variable, learning_rate):
+        """One variable's step; Keras's hook."""
         weight = ops.cast(variable, "float32")
         gradient = ops.cast(gradient, "float32")
         if hasattr(gradient, "indices"):  # a token table's, as a list of rows with repeats
@@ -136,6 +137,7 @@ class Adafactor(keras.optimizers.Optimizer):
         return value
 
     def get_config(self):
+        """The numbers that make the optimizer again."""
         return {
             **super().get_config(),
             "decay_exponent": self.decay_exponent,

@@ -75,6 +75,7 @@ class T5RelativePositionBias(keras.layers.Layer):
         self.built = True
 
     def call(self, states: Tensor) -> Tensor:
+        """Float32 `(1, heads, L, L)` for states `(B, L, H)`."""
         buckets = relative_position_buckets(self.num_buckets, self.max_distance)
         positions = ops.arange(ops.shape(states)[1], dtype="int32")
         offset = positions[None, :] - positions[:, None]  # key - query, (L, L)
@@ -86,6 +87,7 @@ class T5RelativePositionBias(keras.layers.Layer):
         return ops.expand_dims(ops.transpose(bias, (2, 0, 1)), 0)
 
     def get_config(self):
+        """The numbers that make the layer again."""
         return {
             **super().get_config(),
             "num_heads": self.num_heads,
@@ -157,6 +159,7 @@ class T5Attention(keras.layers.Layer):
         self.built = True
 
     def call(self, states: Tensor, bias: Tensor, seed: Tensor | None = None) -> Tensor:
+        """`(B, L, H)`: for each token, a mix of all."""
         num_tokens = ops.shape(states)[1]
 
         def heads(projected):  # (B, L, heads * d) -> (B, heads, L, d)
@@ -179,6 +182,7 @@ class T5Attention(keras.layers.Layer):
         return self.output_projection(mixed)
 
     def get_config(self):
+        """The numbers that make the layer again."""
         return {
             **super().get_config(),
             "hidden_dim": self.hidden_dim,

@@ -76,6 +76,7 @@ class T5FeedForward(keras.layers.Layer):
         self.built = True
 
     def call(self, states: Tensor, seed: Tensor | None = None) -> Tensor:
+        """`(B, L, H)`, each token by itself."""
         inner = self.wi_0(states)
         gelu = self.activation == "gelu"
         inner = ops.gelu(inner, approximate=True) if gelu else ops.relu(inner)
@@ -84,6 +85,7 @@ class T5FeedForward(keras.layers.Layer):
         return self.wo(dropout(inner, self.dropout, seed, "inner"))
 
     def get_config(self):
+        """The numbers that make the layer again."""
         return {
             **super().get_config(),
             "hidden_dim": self.hidden_dim,
@@ -140,6 +142,7 @@ class T5EncoderBlock(keras.layers.Layer):
         self.built = True
 
     def call(self, states: Tensor, bias: Tensor, seed: Tensor | None = None) -> Tensor:
+        """`(B, L, H)`, the input plus what was learned from it."""
         mixed = self.attention(self.attention_norm(states), bias=bias, seed=seed)
         states = states + dropout(mixed, self.dropout, seed, "attention")
         inner = self.feedforward(self.feedforward_norm(states), seed=seed)
@@ -194,6 +197,7 @@ class T5Stack(keras.layers.Layer):
         training: bool | None = None,
         seed: Tensor | None = None,
     ) -> Tensor:
+        """Hidden states `(B, L, H)` of embedded tokens."""
         if not training:
             seed = None
         elif seed is None and self.dropout:
@@ -275,8 +279,10 @@ class T5Encoder(keras.layers.Layer):
         training: bool | None = None,
         seed: Tensor | None = None,
     ) -> Tensor:
+        """Hidden states `(B, L, H)` in the compute dtype."""
         states = self.token_embedding(token_ids)
         return self.stack(states, padding_mask=padding_mask, training=training, seed=seed)
 
     def get_config(self):
+        """Its numbers; shared parts are not in it."""
         return {**super().get_config(), "config": self.config.to_dict()}

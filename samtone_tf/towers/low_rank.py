@@ -42,6 +42,7 @@ class LowRankDense(keras.layers.Layer):
         self.kernel_initializer = kernel_initializer
 
     def build(self, input_shape):
+        """Makes W, A and B."""
         inputs = input_shape[-1]
         self.kernel = self.add_weight(
             name="kernel",
@@ -60,6 +61,7 @@ class LowRankDense(keras.layers.Layer):
         self.built = True
 
     def call(self, inputs: Tensor) -> Tensor:
+        """x W + (alpha / rank) (x A) B."""
         low_rank = ops.matmul(ops.matmul(inputs, self.lora_a), self.lora_b)
         return ops.matmul(inputs, self.kernel) + self.scale * low_rank
 

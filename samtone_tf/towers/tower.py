@@ -70,11 +70,13 @@ class Tower(keras.layers.Layer):
         training: bool | None = None,
         seed: Tensor | None = None,
     ) -> Tensor:
+        """Unit vectors, float32 `(B, D)`."""
         states = self.encoder(token_ids, padding_mask=padding_mask, training=training, seed=seed)
         pooled = self.pooling(states, padding_mask=padding_mask)
         return unit_norm(self.projection(pooled))
 
     def get_config(self):
+        """Its numbers; shared parts are not in it."""
         return {
             **super().get_config(),
             "config": self.config.to_dict(),
